@@ -1,0 +1,57 @@
+"""Documents that remember where each value was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specsim.errors import Place
+
+
+class LocatedDict(dict[str, Any]):
+    """A mapping that knows its own place and the place of each of its keys."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any] | None = None,
+        place: Place | None = None,
+        places: Mapping[str, Place] | None = None,
+    ) -> None:
+        super().__init__(values or {})
+        self.place = place or Place()
+        self.places = dict(places or {})
+
+    def copy(self) -> LocatedDict:
+        """A shallow copy that keeps the places."""
+        return LocatedDict(self, self.place, self.places)
+
+
+class LocatedList(list[Any]):
+    """A list that knows its own place and the place of each entry."""
+
+    def __init__(self, values: list[Any], place: Place, places: list[Place]) -> None:
+        super().__init__(values)
+        self.place = place
+        self.places = places
+
+
+def place_of(document: object, path: tuple[str | int, ...]) -> tuple[Place, str]:
+    """Where the value at a path was written, and the path as a user writes it.
+
+    Parts of the path that the document does not have (tags of unions) are skipped; a missing last part is the
+    place of the mapping that lacks it.
+    """
+    place = getattr(document, "place", Place())
+    shown = ""
+    for depth, part in enumerate(path):
+        last = depth == len(path) - 1
+        if isinstance(document, dict) and (part in document or last):
+            place = getattr(document, "places", {}).get(part, place)
+            document = document.get(part)
+            shown += f".{part}" if shown else str(part)
+        elif isinstance(document, list) and isinstance(part, int) and part < len(document):
+            places = getattr(document, "places", [])
+            place = places[part] if part < len(places) else place
+            document = document[part]
+            shown += f"[{part}]"
+    return place, shown

@@ -1,0 +1,161 @@
+"""The only reader and writer of YAML: version 1.2 numbers and booleans, no repeated keys, no nulls, lines kept.
+
+PyYAML's own rules are those of YAML 1.1: ``4.8e12`` is a string there, ``010`` is 8, ``no`` is False, ``1:30``
+is 90, and a repeated key silently wins over the first.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from specsim.catalog.located import LocatedDict, LocatedList
+from specsim.errors import Fault, InputError, Place
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_TRUE, _FALSE = re.compile(r"true|True|TRUE"), re.compile(r"false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_OCTAL, _HEXADECIMAL = re.compile(r"0o[0-7]+"), re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
+
+
+def plain_value(text: str) -> Any:
+    """What an unquoted scalar means under the core rules of YAML 1.2; None for null.
+
+    >>> [plain_value(t) for t in ("4.8e12", "010", "no", "1:30", "true")]
+    [4800000000000.0, 10, 'no', '1:30', True]
+    """
+    for pattern, meaning in (
+        (_NULL, lambda _: None),
+        (_TRUE, lambda _: True),
+        (_FALSE, lambda _: False),
+        (_INTEGER, int),
+        (_OCTAL, lambda t: int(t, 8)),
+        (_HEXADECIMAL, lambda t: int(t, 16)),
+        (_FLOAT, lambda t: float(t.lower().replace(".inf", "inf").replace(".nan", "nan"))),
+    ):
+        if pattern.fullmatch(text):
+            return meaning(text)
+    return text
+
+
+def read_yaml(path: Path) -> LocatedDict:
+    """Read one document, a mapping, from a file.
+
+    Raises:
+        InputError: If the file cannot be read, is not YAML, repeats a key, holds a null, or is not a mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}.", Place(str(path)))) from None
+    except UnicodeDecodeError:
+        raise InputError(Fault("is not a text file in UTF-8.", Place(str(path)))) from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, file: str) -> LocatedDict:
+    """Read one document, a mapping, from text; ``file`` is its name in messages.
+
+    Raises:
+        InputError: As ``read_yaml``.
+    """
+    try:
+        node = _Loader(text).get_single_node()
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else None
+        problem = error.problem or "not one YAML document"
+        raise InputError(Fault(f"not valid YAML: {problem}.", Place(file, line))) from None
+    except yaml.YAMLError as error:
+        raise InputError(Fault(f"not valid YAML: {error}.".replace("\n", " "), Place(file))) from None
+    if not isinstance(node, yaml.MappingNode):
+        raise InputError(Fault("expected a YAML mapping of fields to values.", Place(file, 1)))
+    reader = _Reader(file)
+    document = reader.value(node, "")
+    if reader.faults:
+        raise InputError(reader.faults)
+    if not isinstance(document, LocatedDict):
+        raise AssertionError
+    return document
+
+
+class _Reader:
+    """Turns YAML nodes into values and collects what is wrong with them."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.faults: list[Fault] = []
+        self._open: set[int] = set()
+
+    def place(self, node: yaml.Node) -> Place:
+        return Place(self.file, node.start_mark.line + 1)
+
+    def value(self, node: yaml.Node, path: str) -> Any:
+        if id(node) in self._open:
+            self.faults.append(Fault("an alias that contains itself.", self.place(node), path))
+            return ""
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self.mapping(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                values = [self.value(child, f"{path}[{i}]") for i, child in enumerate(node.value)]
+                return LocatedList(values, self.place(node), [self.place(child) for child in node.value])
+            return self.scalar(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def scalar(self, node: yaml.Node, path: str) -> Any:
+        if not node.tag.startswith("tag:yaml.org,2002:") or ":python" in node.tag:
+            self.faults.append(Fault(f"the tag {node.tag} is not allowed.", self.place(node), path))
+        if node.style:
+            return node.value
+        value = plain_value(node.value)
+        if value is None:
+            self.faults.append(Fault("expected a value, found none; leave the field out instead.", self.place(node), path))
+            return ""
+        return value
+
+    def mapping(self, node: yaml.MappingNode, path: str) -> LocatedDict:
+        found = LocatedDict(place=self.place(node))
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(Fault("a key must be a plain word.", self.place(key_node), path))
+                continue
+            key = str(key_node.value)
+            child = f"{path}.{key}" if path else key
+            if key in found:
+                first = found.places[key].line
+                self.faults.append(Fault(f"repeated key; it stands on line {first} already.", self.place(key_node), child))
+            found.places[key] = self.place(key_node)
+            found[key] = self.value(value_node, child)
+        return found
+
+
+class _StrictDumper(_Dumper):  # type: ignore[misc, valid-type]
+    """Writes text so that this module's reader reads text again."""
+
+
+def _write_text(dumper: Any, text: str) -> yaml.Node:
+    ambiguous = not isinstance(plain_value(text), str)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
+
+
+def _write_float(dumper: Any, number: float) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(number))
+
+
+_StrictDumper.add_representer(str, _write_text)
+_StrictDumper.add_representer(float, _write_float)
+
+
+def write_yaml(document: object) -> str:
+    """A document as YAML text that ``parse_yaml`` reads back unchanged."""
+    text: str = yaml.dump(document, Dumper=_StrictDumper, sort_keys=False, allow_unicode=True, width=110)
+    return text

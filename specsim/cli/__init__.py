@@ -1,0 +1,97 @@
+"""The command line: one module per command, imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from specsim import __version__
+from specsim.errors import InputError
+
+COMMANDS = {
+    "optimal-gamma": ("specsim.cli.optimal_gamma", "Best draft length per batch and context (0: do not speculate)."),
+    "sweep": ("specsim.cli.sweep", "A scenario's whole grid to rows."),
+    "explain": ("specsim.cli.explain", "Where the time of one operating point goes, and where speculation stops paying."),
+    "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
+    "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
+    "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),
+}
+
+
+class _LateGroup(click.Group):
+    """A group that imports a command when it is called: help stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from specsim.errors import nearest
+
+            ctx.fail(f"no such command {args[0]!r}. {nearest(args[0], list(COMMANDS))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
+
+
+@click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="specsim")
+def group() -> None:
+    """Does speculative decoding pay off here, with which draft length?
+
+    \b
+    Example:
+      specsim optimal-gamma --hardware h100 --target llama-3-8b --draft llama-3.2-1b --acceptance rate=0.8
+    """
+
+
+def main(args: list[str] | None = None) -> Any:
+    """Run the command line; a user's mistake is one short paragraph on stderr and exit code 2."""
+    try:
+        group.main(args=args, prog_name="specsim", standalone_mode=False)
+    except InputError as error:
+        _stop(error_text(error))
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "specsim"
+        _stop(f"{error.format_message()}\nSee: {command} --help")
+    except click.ClickException as error:
+        _stop(error.format_message())
+    except BrokenPipeError:
+        # The reader of our output has left; nothing more can be said to it.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(0)
+
+
+def error_text(error: InputError) -> str:
+    """Faults as paragraphs; a parameter of the API is called by its option of the command."""
+    context = click.get_current_context(silent=True)
+    options = {p.name: p.opts[0] for p in context.command.params} if context is not None else {}
+    lines = []
+    for fault in error.faults:
+        name = fault.place.parameter
+        text = str(fault)
+        if name is not None and text.startswith(name):
+            text = options.get(name, "--" + name.replace("_", "-")) + text[len(name) :]
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def _stop(text: str) -> None:
+    click.echo("Error: " + text, err=True)
+    sys.exit(2)

@@ -1,0 +1,59 @@
+"""``specsim catalog``."""
+
+from __future__ import annotations
+
+import click
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+_KINDS = click.Choice(["hardware", "kernels", "model", "runtime", "scenario"])
+
+
+@click.group("catalog", context_settings=_SETTINGS)
+def command() -> None:
+    """What is known: accelerators, models, runtimes, scenarios.
+
+    \b
+    Examples:
+      specsim catalog list
+      specsim catalog show hardware h100
+    """
+
+
+@command.command("list", context_settings=_SETTINGS)
+@click.argument("kind", type=_KINDS, required=False)
+@click.option("--format", "output_format", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+def list_(kind: str | None, output_format: str) -> None:
+    """Names of the cards of one kind, or of every kind.
+
+    \b
+    Example:
+      specsim catalog list model
+    """
+    from specsim import api
+    from specsim.cli import render
+
+    table = api.catalog_list(kind)
+    form = {"csv": table.to_csv, "json": table.to_json}.get(output_format)
+    render.deliver([form() if form is not None else render.table_text(table, list(table.columns))], None)
+
+
+@command.command("show", context_settings=_SETTINGS)
+@click.argument("kind", type=_KINDS)
+@click.argument("name")
+def show(kind: str, name: str) -> None:
+    """A card with its sources, and the figures that follow from it.
+
+    \b
+    Examples:
+      specsim catalog show hardware a10
+      specsim catalog show model meta-llama/Meta-Llama-3-8B
+    """
+    from specsim.catalog import cards, library
+    from specsim.cli import render
+    from specsim.errors import Place
+
+    path = library.find(kind, name, Place(parameter="name"))
+    text = path.read_text(encoding="utf-8")
+    figures = {} if kind == "scenario" else cards.derived_figures(cards.card(kind, str(path)))
+    lines = [f"# {name}: {value}\n" for name, value in figures.items()]
+    render.deliver([text, *(["\n# What follows from it:\n", *lines] if lines else [])], None)

@@ -1,0 +1,65 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ACCEPTANCE_HELP = (
+    "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "
+    "were accepted), survival=0.75,0.45,0.30 (unconditional, what vLLM prints per position), drafted=0.5@3 (accepted "
+    "/ drafted at gamma 3, what engines call acceptance rate), length=2.5@3 (tokens per round at gamma 3, bonus "
+    "included), task=chat (published values), or a YAML file. Left out: published values, as a range."
+)
+
+_QUESTION = (
+    click.option("--hardware", metavar="CARD", help="Accelerator: catalogue name, alias or YAML file."),
+    click.option("--target", metavar="CARD", help="Target model: catalogue name, alias or YAML file."),
+    click.option("--draft", metavar="CARD[:ACCEPTANCE]", multiple=True, help="Draft model; repeat it to compare several."),
+    click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
+    click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
+    click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
+    click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
+    click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
+    click.option("--tensor-parallel", metavar="N", help="Devices that split each tensor of the target; default 1."),
+    click.option("--draft-tensor-parallel", metavar="N", help="The same for the draft; default as the target."),
+    click.option("--draft-cost-ratio", metavar="C", help="Measured: one draft step / one plain target step."),
+    click.option("--verify-cost-ratio", metavar="V", help="Measured: verifying gamma + 1 tokens / one plain target step."),
+    click.option(
+        "--plain-step-ms",
+        metavar="MS",
+        help="Measured: one plain target step; with cards it anchors the runtime at the first batch and context.",
+    ),
+    click.option("--draft-operations-ratio", metavar="C", help="Operations of a draft step / of a plain step; default the cost ratio."),
+    click.option("--repair", metavar="C", help="Extra target call after a rejection, in plain steps; default 0."),
+    click.option("--overhead", metavar="C", help="Fixed cost of a round, in plain steps; default 0."),
+    click.option("--extrapolate", is_flag=True, default=None, help="Let drafts beyond the recorded acceptance be called best."),
+)
+
+_OUTPUT = (
+    click.option("--format", "output_format", type=click.Choice(["table", "csv", "json"]), help="Default table, or the suffix of --output."),
+    click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all; a CSV gets its provenance beside it."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks on stderr."),
+)
+
+
+def _all(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+question_options = _all(_QUESTION)
+output_options = _all(_OUTPUT)
+
+
+def question(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a question as the API takes them; draft models that were not given are left out."""
+    return {**given, "draft": list(given["draft"]) or None}

@@ -1,0 +1,133 @@
+"""Results to stdout or to a file, as table, CSV or JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from specsim import __version__
+from specsim.api import resolved_document
+from specsim.catalog.resolve import Resolution
+from specsim.errors import Fault, InputError, Place, nearest
+from specsim.report.output import whole_file, write_provenance
+from specsim.report.table import Cell, Table, closing_lines
+
+_SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
+
+_DESCRIPTION = (
+    "hardware", "target", "precision", "tensor_parallel", "draft", "draft_precision", "draft_tensor_parallel",
+    "runtime", "acceptance",
+)  # fmt: skip
+"""Columns that describe the question: above the table where they are the same in every row."""
+
+_SHOWN = (
+    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round",
+    "plain_step_ms", "round_ms", "round_cost_ratio", "tokens_per_second", "operations_factor", "bound", "decision",
+    "limit",
+)  # fmt: skip
+"""Columns of the table on the screen; CSV and JSON have all."""
+
+_LEFT = frozenset({*_DESCRIPTION, "bound", "decision", "limit", "name", "title", "aliases", "operator", "pass"})
+
+
+def chosen_format(output_format: str | None, output: str | None) -> str:
+    """The format that the options ask for.
+
+    Raises:
+        InputError: If the suffix of the file says none and no format is given.
+    """
+    if output_format is not None:
+        return output_format
+    if output is None:
+        return "table"
+    suffix = Path(output).suffix
+    if suffix not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise InputError(Fault(f"no format is known for {output!r}; name it {known}, or give --format.", Place(parameter="output")))
+    return _SUFFIXES[suffix]
+
+
+def remarks(lines: Iterable[str], quiet: bool) -> None:
+    """How ambiguous input was read, on stderr."""
+    if not quiet:
+        for line in lines:
+            click.echo(line, err=True)
+
+
+def rows(table: Table, form: str, output: str | None, resolution: Resolution) -> None:
+    """Rows in the chosen format; on the screen only the columns that the eye needs."""
+    if form == "csv":
+        deliver([table.to_csv()], output, resolution)
+    elif form == "json":
+        deliver([table.to_json()], output, resolution)
+    else:
+        same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
+        described = ((name, short(next(iter(table.cells(name))))) for name in same)
+        title = ", ".join(f"{name} {value}" for name, value in described if value) + "\n" if len(table) else ""
+        columns = [name for name in (*_DESCRIPTION, *_SHOWN) if name not in same]
+        deliver([title, table_text(table, columns, screen=output is None), closing(table)], output, resolution)
+
+
+def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | None = None) -> None:
+    """Text to stdout, or to a file with the provenance beside it."""
+    if output is None:
+        for part in parts:
+            click.echo(part, nl=False)
+        return
+    path = Path(output)
+    with whole_file(path) as file:
+        file.writelines(parts)
+    if resolution is not None:
+        write_provenance(path, __version__, ["specsim", *sys.argv[1:]], resolved_document(resolution))
+
+
+def table_text(table: Table, columns: Sequence[str], *, screen: bool = True) -> str:
+    """The columns that hold anything, as text: drawn by rich in a terminal, aligned elsewhere."""
+    cells = {name: [short(value) for value in islice(table.cells(name), len(table))] for name in columns}
+    headers = [name for name, values in cells.items() if any(values)]
+    body = list(zip(*(cells[name] for name in headers), strict=True))
+    if screen and sys.stdout.isatty():
+        return _drawn(headers, body)
+    widths = [max(map(len, column)) for column in zip(headers, *body, strict=True)]
+    lines = []
+    for row in (headers, *body):
+        padded = (c.ljust(w) if h in _LEFT else c.rjust(w) for c, w, h in zip(row, widths, headers, strict=True))
+        lines.append("  ".join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _drawn(headers: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, header_style="bold")
+    for header in headers:
+        # Long names break at their underscores, so that the table stays narrow.
+        drawn.add_column(header.replace("_", "_\u200b"), justify="left" if header in _LEFT else "right", overflow="fold")
+    for row in body:
+        drawn.add_row(*row)
+    console = Console()
+    with console.capture() as captured:
+        console.print(drawn)
+    return captured.get()
+
+
+def short(value: Cell) -> str:
+    """A value for the eye: four digits are enough there; CSV and JSON have all of them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def closing(table: Table) -> str:
+    """The lines that every table ends with."""
+    return "\n".join(closing_lines(table)) + "\n"

@@ -1,0 +1,80 @@
+"""``specsim sweep``."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from specsim.cli.options import output_options
+
+if TYPE_CHECKING:
+    from specsim.planning.sweep import Block
+
+
+@click.command("sweep", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", required=True, metavar="FILE", help="Scenario: a YAML file, or the name of a shipped one.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 256), help="Processes that share the work.")
+@output_options
+def command(config: str, workers: int, output_format: str | None, output: str | None, quiet: bool) -> None:
+    """Every point of a scenario's grid as a row.
+
+    A table on the screen shows the best draft length of each batch and context; CSV and JSON have every row.
+
+    \b
+    Examples:
+      specsim sweep --config quickstart
+      specsim sweep --config my-scenario.yaml -o rows.csv
+    """
+    from specsim import api
+    from specsim.catalog.library import find
+    from specsim.catalog.resolve import read_scenario
+    from specsim.cli import render
+    from specsim.errors import Place
+
+    form = render.chosen_format(output_format, output)
+    resolution = read_scenario(find("scenario", config, Place(parameter="config")))
+    render.remarks(resolution.remarks, quiet)
+    if form == "csv":
+        blocks = list(api.sweep_blocks(resolution))
+        parts = _with_progress(_csv_parts(blocks, workers), len(blocks), quiet)
+        render.deliver(parts, output, resolution)
+    else:
+        table = api.all_rows(resolution)
+        render.rows(table if form == "json" else api.best_rows(table), form, output, resolution)
+
+
+def _csv_parts(blocks: list[Block], workers: int) -> Iterator[str]:
+    """The CSV text of each block, in order, computed in this process or in several."""
+    wanted = [(block, index == 0) for index, block in enumerate(blocks)]
+    if workers == 1:
+        yield from map(_csv_text, wanted)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from itertools import islice
+
+    with ProcessPoolExecutor(workers) as pool:
+        rest = iter(wanted)
+        # A few blocks ahead are enough to keep the workers busy, and bound the memory.
+        pending = deque(pool.submit(_csv_text, one) for one in islice(rest, 2 * workers))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(_csv_text, one) for one in islice(rest, 1))
+
+
+def _csv_text(wanted: tuple[Block, bool]) -> str:
+    from specsim.api import block_table
+
+    block, header = wanted
+    return block_table(block).to_csv(header=header)
+
+
+def _with_progress(parts: Iterator[str], number: int, quiet: bool) -> Iterator[str]:
+    if quiet or not sys.stderr.isatty():
+        yield from parts
+        return
+    with click.progressbar(parts, length=number, label="sweep", file=sys.stderr) as shown:
+        yield from shown

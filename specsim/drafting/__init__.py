@@ -1,0 +1,1 @@
+"""Drafters: each a list of passes, the memory it takes, and its proposed lengths."""

@@ -1,0 +1,76 @@
+"""What a user did wrong, said in a way that helps: where, what was expected, what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was written: a line of a file, or a parameter of a function (an option of its command)."""
+
+    file: str | None = None
+    line: int | None = None
+    parameter: str | None = None
+
+    def __str__(self) -> str:
+        if self.parameter is not None:
+            return self.parameter
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}, line {self.line}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake in what a user wrote.
+
+    Attributes:
+        message: What was expected and what was found, as one or two sentences.
+        place: The file and line, or the parameter.
+        path: Path of the field inside its document, such as ``target.precision``.
+    """
+
+    message: str
+    place: Place = Place()
+    path: str = ""
+
+    def __str__(self) -> str:
+        where = [str(self.place)] if str(self.place) else []
+        # A parameter is its own field; a file needs the path of the field inside it.
+        if self.path and self.place.parameter is None:
+            where.append(self.path)
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+
+class Contradiction(ValueError):
+    """Fields that are right one by one and wrong together; the text is a whole sentence."""
+
+
+class SpecsimError(Exception):
+    """Base of every error that specsim raises on purpose."""
+
+
+class InputError(SpecsimError):
+    """One or more faults in what a user wrote; the text is one short paragraph per fault."""
+
+    def __init__(self, faults: Fault | Iterable[Fault] | str) -> None:
+        if isinstance(faults, str):
+            faults = Fault(faults)
+        self.faults = (faults,) if isinstance(faults, Fault) else tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+def nearest(name: object, known: Sequence[str], *, list_all_up_to: int = 12) -> str:
+    """A sentence that offers the known names nearest to an unknown one.
+
+    >>> nearest("h10", ["h100-sxm5", "a10", "l4"])
+    'Nearest: a10, h100-sxm5. Known: h100-sxm5, a10, l4.'
+    """
+    close = get_close_matches(str(name), known, n=3, cutoff=0.4)
+    sentences = [f"Nearest: {', '.join(close)}."] if close else []
+    if len(known) <= list_all_up_to:
+        sentences.append(f"Known: {', '.join(known)}.")
+    return " ".join(sentences)

@@ -1,0 +1,60 @@
+"""Grids of any size: a scenario as a stream of blocks, each small enough for the processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specsim.cost.roofline import Machine
+from specsim.planning.question import Axes, Question, anchored
+from specsim.specs.scenario import Grid, Scenario
+
+BLOCK_POINTS = 32_768
+"""Points of one block: arrays of this size stay in the second-level cache, which halves the time per point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A part of a grid for one drafter, with the question it belongs to."""
+
+    scenario: Scenario
+    question: Question
+    axes: Axes
+
+
+def questions(scenario: Scenario) -> list[Question]:
+    """One question for each drafter of a scenario; a measured plain step anchors the runtime.
+
+    Raises:
+        InputError: If the measured plain step is faster than the hardware allows.
+    """
+    machine = None
+    if scenario.hardware is not None and scenario.runtime is not None and scenario.target is not None:
+        machine = Machine(scenario.hardware, scenario.runtime)
+        measured = scenario.costs.plain_step_seconds if scenario.costs is not None else None
+        if measured is not None:
+            batch, context = anchor_point(scenario.grid)
+            machine = anchored(machine, scenario.target, measured, batch, context)
+    return [
+        Question(machine, scenario.target, draft, scenario.costs, scenario.extrapolate) for draft in scenario.drafts
+    ]
+
+
+def anchor_point(grid: Grid) -> tuple[int, int]:
+    """The operating point at which a measured plain step is taken to hold: the first batch and context."""
+    return grid.batch_size[0], grid.context_length[0]
+
+
+def blocks(scenario: Scenario) -> Iterator[Block]:
+    """The grid of a scenario in blocks, drafter by drafter, then by batch and by context.
+
+    Draft lengths are never split, so that each block knows its own best ones.
+    """
+    grid = scenario.grid
+    contexts = max(1, min(len(grid.context_length), BLOCK_POINTS // len(grid.gamma)))
+    batches = max(1, BLOCK_POINTS // (contexts * len(grid.gamma)))
+    for question in questions(scenario):
+        for b in range(0, len(grid.batch_size), batches):
+            for s in range(0, len(grid.context_length), contexts):
+                axes = Axes.of(grid.batch_size[b : b + batches], grid.context_length[s : s + contexts], grid.gamma)
+                yield Block(scenario, question, axes)

@@ -1,0 +1,1 @@
+"""What a user can describe: frozen records, each field with its kind and unit."""

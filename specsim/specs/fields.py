@@ -1,0 +1,215 @@
+"""Kinds of fields: what may be written there, how it is read, how it is written back.
+
+A record annotates its fields with these kinds. The catalogue hands records to pydantic, which finds the two
+methods below by their names; so reading is described here, once, and nothing here imports pydantic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+from specsim import units
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def record(cls: type[T]) -> type[T]:
+    """A frozen, keyword-only dataclass that pydantic reads strictly, by the written names of its fields."""
+    made = dataclass(frozen=True, kw_only=True)(cls)
+    made.__pydantic_config__ = {"extra": "forbid", "alias_generator": units.written_name}  # type: ignore[attr-defined]
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One kind of field.
+
+    Attributes:
+        read: From a YAML value to the value in the core; raises ValueError with what was expected.
+        write: From the value in the core back to a YAML value.
+        json_schema: The same for editors.
+    """
+
+    read: Callable[[object], Any]
+    write: Callable[[Any], object]
+    json_schema: dict[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, Any]:
+        return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
+
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
+        return dict(self.json_schema)
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Marks a union of records of which one field (``kind``, say) tells which record is meant."""
+
+    tag: str
+    records: tuple[type, ...]
+
+    @property
+    def by_tag(self) -> dict[str, type]:
+        """Each record by the word that calls for it."""
+        return {f.default: r for r in self.records for f in dataclasses.fields(r) if f.name == self.tag}
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> dict[str, Any]:
+        choices = {tag: handler.generate_schema(r) for tag, r in self.by_tag.items()}
+        return {"type": "tagged-union", "discriminator": self.tag, "choices": choices}
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def quantity(dimension: units.Dimension, *, positive: bool = False) -> Kind:
+    """A number with a unit, written as a string such as ``"3.35 TB/s"``."""
+
+    def read(value: object) -> float:
+        number = dimension.parse(value)
+        if positive and number == 0:
+            raise ValueError(f'{dimension.name} above 0, such as "{dimension.example}"')
+        return number
+
+    schema = {"type": "string", "pattern": r"^\s*[-+]?[0-9.eE+-]+\s*\S+\s*$", "examples": [dimension.example]}
+    return Kind(read, dimension.format, schema)
+
+
+def whole(minimum: int) -> Kind:
+    """A whole number of at least ``minimum``."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            raise ValueError(f"a whole number of at least {minimum}")
+        return value
+
+    return Kind(read, _same, {"type": "integer", "minimum": minimum})
+
+
+def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = False) -> Kind:
+    """A number without a unit, inside bounds."""
+    bounds = f"from {minimum:g} to {maximum:g}" if math.isfinite(maximum) else f"of at least {minimum:g}"
+    if open_minimum:
+        bounds = f"above {minimum:g}" + (f", at most {maximum:g}" if math.isfinite(maximum) else "")
+
+    def read(value: object) -> float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not fits or not minimum <= value <= maximum or (open_minimum and value == minimum):  # type: ignore[operator]
+            raise ValueError(f"a number {bounds}")
+        return float(value)  # type: ignore[arg-type]
+
+    schema: dict[str, Any] = {"type": "number", "exclusiveMinimum" if open_minimum else "minimum": minimum}
+    if math.isfinite(maximum):
+        schema["maximum"] = maximum
+    return Kind(read, _same, schema)
+
+
+def flag() -> Kind:
+    """True or false, and nothing that merely looks like it."""
+
+    def read(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError("true or false")
+        return value
+
+    return Kind(read, _same, {"type": "boolean"})
+
+
+def choice(*names: str) -> Kind:
+    """One of some words."""
+
+    def read(value: object) -> str:
+        # YAML gives `off` and `on` as text; only text can be one of the words.
+        if value not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return str(value)
+
+    return Kind(read, _same, {"enum": list(names)})
+
+
+def tuple_of(kind: Kind, *, what: str) -> Kind:
+    """A list, each entry of one kind, with at least one entry."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple) or not value:
+            raise ValueError(f"a list of {what}")
+        try:
+            return tuple(map(kind.read, value))
+        except ValueError as error:
+            raise ValueError(f"a list of {what}, each {error}") from None
+
+    return Kind(read, lambda values: [kind.write(v) for v in values], {"type": "array", "items": kind.json_schema, "minItems": 1})
+
+
+_RANGE = re.compile(r"(\d+k?)\s*\.\.\s*(\d+k?)\s*(?:\*\s*(\d+))?")
+_MOST_VALUES = 100_000
+
+
+def _axis_number(text: str) -> int:
+    return int(text.removesuffix("k")) * (1024 if text.endswith("k") else 1)
+
+
+def _axis_values(part: object) -> Iterable[int]:
+    """The numbers that one entry of an axis stands for: ``8``, ``"4k"``, ``"1..16"`` or ``"1..256*2"``."""
+    if isinstance(part, int) and not isinstance(part, bool):
+        return (part,)
+    text = str(part).strip()
+    if re.fullmatch(r"\d+k?", text) and isinstance(part, str):
+        return (_axis_number(text),)
+    match = _RANGE.fullmatch(text)
+    if match is None or not isinstance(part, str):
+        raise ValueError
+    first, last, factor = _axis_number(match[1]), _axis_number(match[2]), match[3]
+    if first > last or last - first > _MOST_VALUES and factor is None:
+        raise ValueError
+    if factor is None:
+        return range(first, last + 1)
+    if first < 1 or int(factor) < 2:
+        raise ValueError
+    return [first * int(factor) ** k for k in range(last.bit_length() + 1) if first * int(factor) ** k <= last]
+
+
+def axis(minimum: int) -> Kind:
+    """Whole numbers along one axis of a grid: a number, a list, a range ``1..16`` or a doubling ``1..256*2``."""
+    expected = (
+        f"whole numbers of at least {minimum}: a number, a list such as 1,8,32, a range such as 1..16 "
+        "or a doubling such as 1..256*2; k stands for 1024"
+    )
+
+    def read(value: object) -> tuple[int, ...]:
+        parts: Iterable[object] = value.split(",") if isinstance(value, str) else (value,)
+        if isinstance(value, list | tuple):
+            parts = value
+        try:
+            values = tuple(v for part in parts for v in _axis_values(part))
+        except ValueError:
+            raise ValueError(expected) from None
+        if not values or min(values) < minimum:
+            raise ValueError(expected)
+        if len(set(values)) < len(values):
+            raise ValueError(f"{expected}; each number once")
+        return values
+
+    return Kind(read, list, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "array"}]})
+
+
+Bytes = Annotated[float, quantity(units.MEMORY, positive=True)]
+BytesPerSecond = Annotated[float, quantity(units.BANDWIDTH, positive=True)]
+OperationsPerSecond = Annotated[float, quantity(units.RATE, positive=True)]
+Seconds = Annotated[float, quantity(units.TIME)]
+PositiveSeconds = Annotated[float, quantity(units.TIME, positive=True)]
+Watts = Annotated[float, quantity(units.POWER, positive=True)]
+Count = Annotated[int, whole(1)]
+CountOrZero = Annotated[int, whole(0)]
+Flag = Annotated[bool, flag()]
+Probability = Annotated[float, number(0, 1)]
+Fraction = Annotated[float, number(0, 1, open_minimum=True)]
+Ratio = Annotated[float, number(0)]
+Factor = Annotated[float, number(1)]
+Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]

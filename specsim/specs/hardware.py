@@ -1,0 +1,90 @@
+"""An accelerator as its datasheet gives it, and what kernels reach on its device family."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from specsim.errors import Contradiction
+from specsim.specs.card import Card
+from specsim.specs.fields import Bytes, BytesPerSecond, Fraction, OperationsPerSecond, Seconds, Watts, record
+
+
+@record
+class Memory:
+    """Device memory: the marketed capacity and the peak bandwidth."""
+
+    capacity_bytes: Bytes
+    bandwidth_bytes_per_second: BytesPerSecond
+    type: str = ""
+
+
+@record
+class DenseRates:
+    """Peak rates WITHOUT sparsity, per device; a format that is absent cannot be computed there."""
+
+    fp32_operations_per_second: OperationsPerSecond | None = None
+    tf32_operations_per_second: OperationsPerSecond | None = None
+    fp16_operations_per_second: OperationsPerSecond | None = None
+    bf16_operations_per_second: OperationsPerSecond | None = None
+    fp8_operations_per_second: OperationsPerSecond | None = None
+    int8_operations_per_second: OperationsPerSecond | None = None
+    fp4_operations_per_second: OperationsPerSecond | None = None
+
+    def of(self, number_format: str) -> float | None:
+        """Rate of a number format such as ``bf16`` [operations/s], None where it cannot be computed."""
+        rate: float | None = getattr(self, f"{number_format}_operations_per_second")
+        return rate
+
+    @property
+    def known(self) -> list[str]:
+        """Number formats that can be computed."""
+        return [f.name.removesuffix("_operations_per_second") for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
+
+    def __post_init__(self) -> None:
+        if not self.known:
+            raise Contradiction("At least one dense rate is needed, such as bf16: 989.5 TFLOP/s.")
+
+
+@record
+class Link:
+    """A link to other devices or to the host; bandwidth of ONE direction, per device."""
+
+    bandwidth_bytes_per_second: BytesPerSecond
+    type: str = ""
+
+
+@record
+class Kernels(Card):
+    """What kernels reach on a device family.
+
+    Attributes:
+        memory_efficiency: Share of the peak bandwidth that a matrix product reaches (e_m).
+        attention_memory_efficiency: The same for attention over the cache (e_a).
+        compute_efficiency: Share of the dense peak that a large matrix product reaches (e_c).
+        link_efficiency: Share of the one-way link bandwidth that an all-reduce reaches (e_l).
+        matrix_overhead_seconds: Fixed cost of one matrix product (t_op) [s].
+        attention_overhead_seconds: Fixed cost of one attention call (t_attn0) [s].
+    """
+
+    kind: Literal["kernels"] = "kernels"
+    memory_efficiency: Fraction
+    attention_memory_efficiency: Fraction
+    compute_efficiency: Fraction
+    link_efficiency: Fraction = 1.0
+    matrix_overhead_seconds: Seconds = 0.0
+    attention_overhead_seconds: Seconds = 0.0
+
+
+@record
+class Hardware(Card):
+    """One accelerator: the datasheet, and the kernels of its family."""
+
+    kind: Literal["hardware"] = "hardware"
+    vendor: str = ""
+    memory: Memory
+    dense_rate: DenseRates
+    interconnect: Link | None = None
+    host_link: Link | None = None
+    power_watts: Watts | None = None
+    kernels: Kernels

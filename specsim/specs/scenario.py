@@ -1,0 +1,89 @@
+"""A question: what runs where, with which drafters, over which grid."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from specsim.errors import Contradiction
+from specsim.specs.drafter import Draft, MeasuredDraft
+from specsim.specs.fields import Flag, PositiveSeconds, Ratio, axis, record
+from specsim.specs.hardware import Hardware
+from specsim.specs.model import ServedModel
+from specsim.specs.runtime import Runtime
+
+
+@record
+class MeasuredCosts:
+    """Costs that a user measured, in plain target steps; each replaces what the roofline would say.
+
+    Attributes:
+        draft_cost_ratio: One draft step / one plain target step (c).
+        verify_cost_ratio: Verifying gamma + 1 tokens / one plain target step.
+        plain_step_seconds: One plain target step [s].
+        repair: An extra target call after a rejection, in plain steps.
+        overhead: Fixed cost of a round, in plain steps.
+        draft_operations_ratio: Operations of one draft step / of one plain step; the draft cost ratio if absent.
+    """
+
+    kind: Literal["measured"] = "measured"
+    draft_cost_ratio: Ratio | None = None
+    verify_cost_ratio: Ratio | None = None
+    plain_step_seconds: PositiveSeconds | None = None
+    repair: Ratio = 0.0
+    overhead: Ratio = 0.0
+    draft_operations_ratio: Ratio | None = None
+
+
+@record
+class Grid:
+    """The points at which a question is asked; every combination is one row."""
+
+    batch_size: Annotated[tuple[int, ...], axis(1)]
+    context_length: Annotated[tuple[int, ...], axis(0)]
+    gamma: Annotated[tuple[int, ...], axis(0)]
+
+
+@record
+class Scenario:
+    """One resolved question: every card filled in, every default present."""
+
+    format: Literal[1] = 1
+    kind: Literal["sweep"] = "sweep"
+    name: str = ""
+    hardware: Hardware | None = None
+    runtime: Runtime | None = None
+    target: ServedModel | None = None
+    drafts: tuple[Draft, ...]
+    costs: MeasuredCosts | None = None
+    extrapolate: Flag = False
+    grid: Grid
+
+    def __post_init__(self) -> None:
+        cards = [name for name in ("hardware", "runtime", "target") if getattr(self, name) is None]
+        if cards and self.costs is None:
+            raise Contradiction(f"{' and '.join(cards)} missing: without measured costs the roofline needs all three.")
+        measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
+        if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
+            raise Contradiction("The cost of drafting is missing: name a draft model or give draft_cost_ratio.")
+        for served in (self.target, *self.drafts):
+            if isinstance(served, ServedModel) and self.hardware is not None:
+                _check_runs_on(served, self.hardware)
+        for draft in self.drafts:
+            if isinstance(draft, ServedModel) and self.target is not None:
+                _check_shares_devices(draft, self.target)
+
+
+def _check_runs_on(served: ServedModel, hardware: Hardware) -> None:
+    rate, name, devices = served.precision.rate, served.model.name, served.tensor_parallel
+    if hardware.dense_rate.of(rate) is None:
+        known = ", ".join(hardware.dense_rate.known)
+        raise Contradiction(f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}.")
+    if devices > 1 and hardware.interconnect is None and hardware.host_link is None:
+        raise Contradiction(f"Tensor parallelism over {devices} devices needs an interconnect or host_link on the card {hardware.name}.")
+
+
+def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
+    if draft.tensor_parallel > target.tensor_parallel:
+        raise Contradiction(
+            f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: it runs on the same devices."
+        )
