@@ -27,9 +27,18 @@ from specsim.report import notes
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.table import Table, joined
-from specsim.specs.scenario import Scenario
 
-__all__ = ["Explanation", "Options", "Table", "ask", "catalog_list", "explain", "optimal_gamma", "resolve", "sweep"]
+__all__ = [
+    "Explanation",
+    "Options",
+    "Table",
+    "ask",
+    "catalog_list",
+    "explain",
+    "optimal_gamma",
+    "resolve",
+    "sweep",
+]
 
 
 class Options(TypedDict, total=False):
@@ -110,7 +119,9 @@ def optimal_gamma(
 
 def best_rows(table: Table) -> Table:
     """The best draft length of each batch and context; where nothing fits, the row of the shortest one."""
-    nothing_fits = (table["near_best"] < 0) & (table["gamma"] == table["gamma"].min())
+    nothing_fits = np.array([near is None for near in table.cells("near_best")]) & (
+        table["gamma"] == table["gamma"].min()
+    )
     return table.where(table["best"] | nothing_fits)
 
 
@@ -141,10 +152,7 @@ def sweep_blocks(resolution: Resolution) -> Iterator[Block]:
 def block_table(block: Block) -> Table:
     """The rows of one block of a grid."""
     answer = Answer(block, plan(block.question, block.axes))
-    table = rows(answer)
-    return dataclasses.replace(
-        table, assumed=tuple(notes.assumed(block.scenario)), extrapolated=tuple(notes.extrapolated(answer))
-    )
+    return rows(answer, assumed=notes.assumed(block.scenario), extrapolated=notes.extrapolated(answer))
 
 
 def explain(
@@ -167,7 +175,9 @@ def explain(
         if len(getattr(scenario.grid, name)) > 1:
             raise InputError(Fault("explain looks at one operating point: expected one number.", Place(parameter=name)))
     if len(scenario.drafts) > 1:
-        raise InputError(Fault("explain looks at one draft; compare several with optimal-gamma.", Place(parameter="draft")))
+        raise InputError(
+            Fault("explain looks at one draft; compare several with optimal-gamma.", Place(parameter="draft"))
+        )
     return explain_point(scenario, best_gamma=gamma is None)
 
 
@@ -177,14 +187,18 @@ def resolve(config: str | Path) -> str:
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return write_yaml(resolved_document(read_scenario(library.find("scenario", str(config), Place(parameter="config")))))
+    return write_yaml(
+        resolved_document(read_scenario(library.find("scenario", str(config), Place(parameter="config"))))
+    )
 
 
 def resolved_document(resolution: Resolution) -> dict[str, Any]:
     """The document of a resolution with every field; axes that vary a field stay in its grid as written."""
     document = document_of(resolution.scenarios[0])
     written = resolution.document.get("grid", {})
-    document["grid"] |= {path: list(v) if isinstance(v, list) else v for path, v in written.items() if path not in document["grid"]}
+    document["grid"] |= {
+        path: list(v) if isinstance(v, list) else v for path, v in written.items() if path not in document["grid"]
+    }
     return document
 
 
@@ -198,7 +212,7 @@ def ask(batch_size: Any, context_length: Any, max_gamma: Any, **options: Unpack[
     _refuse_unknown(given)
     if "hardware" not in given and "target" not in given and "draft_cost_ratio" not in given:
         raise InputError(
-            "What is asked about? Expected hardware, target and draft, or a measured draft_cost_ratio with an acceptance."
+            "Nothing to plan for: expected hardware, target and draft, or draft_cost_ratio and acceptance."
         )
     with_cards = "hardware" in given or "target" in given
     document = _document({})
@@ -206,7 +220,12 @@ def ask(batch_size: Any, context_length: Any, max_gamma: Any, **options: Unpack[
         if name in given and (with_cards or name == "extrapolate"):
             _put(document, name, _value(given[name]), name)
     if "target" in given:
-        _put(document, "target", _served(given, "target", ("precision", "kv_precision", "tensor_parallel")), "target")
+        _put(
+            document,
+            "target",
+            _served(given, "target", ("precision", "kv_precision", "tensor_parallel")),
+            "target",
+        )
     _drafts(document, given)
     _costs(document, given, with_cards)
     grid = _document({})

@@ -69,8 +69,35 @@ def nearest(name: object, known: Sequence[str], *, list_all_up_to: int = 12) -> 
     >>> nearest("h10", ["h100-sxm5", "a10", "l4"])
     'Nearest: a10, h100-sxm5. Known: h100-sxm5, a10, l4.'
     """
-    close = get_close_matches(str(name), known, n=3, cutoff=0.4)
+    by_lower = {entry.lower(): entry for entry in reversed(known)}
+    close = [by_lower[entry] for entry in get_close_matches(str(name).lower(), list(by_lower), n=3, cutoff=0.4)]
     sentences = [f"Nearest: {', '.join(close)}."] if close else []
     if len(known) <= list_all_up_to:
         sentences.append(f"Known: {', '.join(known)}.")
     return " ".join(sentences)
+
+
+def shown(value: object) -> str:
+    """A value that was found, as it would be written in YAML, and short.
+
+    >>> shown({"rate": [True, float("inf")]}), shown("80 gb")
+    ('{rate: [true, .inf]}', "'80 gb'")
+    """
+    text = _flow(value)
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+
+
+_MOST_SHOWN = 60
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        text = repr(value)
+        return text.replace("inf", ".inf").replace("nan", ".nan")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return repr(value)

@@ -10,7 +10,7 @@ _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e1
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}
 
-_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*")
+_QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(\S.*?)?\s*")
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,13 @@ class Dimension:
             raise ValueError(f"{expected}; known units are {', '.join(self.main_units())}")
         value = number * self.scales[unit]
         if not math.isfinite(value) or value < 0:
-            raise ValueError(f"{expected}; not negative and finite")
+            raise ValueError(f'{self.name} that is finite and not negative, such as "{self.example}"')
         return value
 
     def main_units(self) -> list[str]:
         """The accepted units without rare prefixes and alternative spellings, for messages."""
-        return [unit for unit in self.scales if unit[:1] not in "kKPEµμ" and "FLOPS" not in unit and "OPS" not in unit]
+        rare = ("k", "K", "P", "E", "µ", "μ")
+        return [unit for unit in self.scales if not unit.startswith(rare) and not unit.endswith(("OPS", "bit/s"))]
 
     def format(self, value: float) -> str:
         """Write an SI number with the unit that makes it short; parsing gives the same number back.
@@ -71,7 +72,9 @@ class Dimension:
             short = repr(number) if "e" not in repr(number) else text
             text = min((short.removesuffix(".0"), text), key=len)
             if float(text) * scale == value:
-                candidates.append((len(text), not 1 <= abs(number) < 1000, list(self.scales).index(unit), f"{text} {unit}"))
+                candidates.append(
+                    (len(text), not 1 <= abs(number) < 1000, list(self.scales).index(unit), f"{text} {unit}")
+                )
         return min(candidates)[-1]
 
 
@@ -97,7 +100,7 @@ RATE = Dimension(
     "a dense rate of operations",
     "_operations_per_second",
     "989.5 TFLOP/s",
-    _scaled({unit: _DECIMAL for unit in ("FLOP/s", "OP/s", "FLOPS", "OPS")}),
+    _scaled(dict.fromkeys(("FLOP/s", "OP/s", "FLOPS", "OPS"), _DECIMAL)),
 )
 TIME = Dimension("a duration", "_seconds", "0.5 ms", _scaled({"s": _SMALL}))
 POWER = Dimension("a power", "_watts", "700 W", _scaled({"W": {"": 1.0, "k": 1e3}}))

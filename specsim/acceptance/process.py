@@ -93,6 +93,11 @@ class Conditional:
     conditional: tuple[float, ...]
     recorded: int | None = None
 
+    @property
+    def single_rate(self) -> float | None:
+        """The rate of independent drafts, None where it depends on the position."""
+        return self.conditional[0] if len(self.conditional) == 1 else None
+
     def lengths(self, gamma: IntArray) -> AcceptedLengths:
         """Proposed and accepted lengths at each draft length, shape (G,)."""
         longest = max(int(gamma.max(initial=0)), 1)

@@ -12,7 +12,7 @@ from specsim.specs.fields import Kind
 
 def document_of(record: Any) -> dict[str, Any]:
     """The document that describes a record; validating it gives the record back. Absent fields are left out."""
-    kinds = _kinds(type(record))
+    kinds = _kinds(type(record))  # type: ignore[arg-type]
     document = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 @lru_cache
-def _kinds(record: type[Any]) -> dict[str, Kind]:
+def _kinds(record: Any) -> dict[str, Kind]:
     found: dict[str, Kind] = {}
     for name, hint in get_type_hints(record, include_extras=True).items():
         options = [hint, *get_args(hint)]

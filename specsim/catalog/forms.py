@@ -61,7 +61,10 @@ def _bare(text: str, place: Place) -> tuple[LocatedDict, str | None]:
         rate = float(text)
     except ValueError:
         raise InputError(
-            Fault(f"expected an acceptance such as {'; '.join(FORMS.values())}; or a YAML file; found {text!r}.", place)
+            Fault(
+                f"expected an acceptance such as {'; '.join(FORMS.values())}; or a YAML file; found {text!r}.",
+                place,
+            )
         ) from None
     document = {"kind": "independent", "rate": rate}
     remark = f"acceptance {text} is read as rate={text}: accepted drafts / examined drafts"
@@ -73,10 +76,14 @@ def _number(text: str, form: str, place: Place) -> float:
         return float(text)
     except ValueError:
         hint = " (a fraction, not a percentage)" if "%" in text else ""
-        raise InputError(Fault(f"expected a number{hint} as in {FORMS[form]}, found {text.strip()!r}.", place)) from None
+        raise InputError(
+            Fault(f"expected a number{hint} as in {FORMS[form]}, found {text.strip()!r}.", place)
+        ) from None
 
 
 def _whole(text: str, form: str, place: Place) -> int:
     if not text.strip().isdigit():
-        raise InputError(Fault(f"expected a whole draft length after @, as in {FORMS[form]}, found {text.strip()!r}.", place))
+        raise InputError(
+            Fault(f"expected a whole draft length after @, as in {FORMS[form]}, found {text.strip()!r}.", place)
+        )
     return int(text)

@@ -94,8 +94,9 @@ class _Filler:
             document["target"] = self._served(document, "target", {})
         self._drafts(document)
         if "costs" in document and isinstance(document["costs"], dict):
-            document["costs"] = _located(document["costs"])
-            _default(document["costs"], "kind", "measured")
+            costs = _located(document["costs"])
+            _default(costs, "kind", "measured")
+            document["costs"] = costs
         if isinstance(document.get("grid"), dict):
             document["grid"] = _located(document["grid"])
             _default(document["grid"], "gamma", DEFAULT_GAMMA)
@@ -131,7 +132,10 @@ class _Filler:
             place = document.places.get("draft", document.place)
             document["drafts"] = LocatedList([document.pop("draft")], place, [place])
             document.places["drafts"] = place
-        shared, shared_place = document.pop("acceptance", None), document.places.get("acceptance", document.place)
+        shared, shared_place = (
+            document.pop("acceptance", None),
+            document.places.get("acceptance", document.place),
+        )
         costs = document.get("costs")
         if "drafts" not in document and isinstance(costs, dict) and "draft_cost_ratio" in costs:
             document["drafts"] = LocatedList([LocatedDict(place=document.place)], document.place, [document.place])

@@ -20,8 +20,8 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 _NULL = re.compile(r"null|Null|NULL|~|")
 _TRUE, _FALSE = re.compile(r"true|True|TRUE"), re.compile(r"false|False|FALSE")
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_OCTAL, _HEXADECIMAL = re.compile(r"0o[0-7]+"), re.compile(r"0x[0-9a-fA-F]+")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,300}")  # a longer one is no whole number that anything here could use
+_OCTAL, _HEXADECIMAL = re.compile(r"0o[0-7]{1,64}"), re.compile(r"0x[0-9a-fA-F]{1,64}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
 
 
@@ -52,7 +52,7 @@ def read_yaml(path: Path) -> LocatedDict:
         InputError: If the file cannot be read, is not YAML, repeats a key, holds a null, or is not a mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror}.", Place(str(path)))) from None
     except UnicodeDecodeError:
@@ -67,16 +67,17 @@ def parse_yaml(text: str, file: str) -> LocatedDict:
         InputError: As ``read_yaml``.
     """
     try:
-        node = _Loader(text).get_single_node()
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else None
-        problem = error.problem or "not one YAML document"
+        loader = _Loader(text)
+        node = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, max(text.find(chr(error.character)), 0)) + 1
+        problem = f"the character U+{error.character:04X} is not allowed"
         raise InputError(Fault(f"not valid YAML: {problem}.", Place(file, line))) from None
-    except yaml.YAMLError as error:
-        raise InputError(Fault(f"not valid YAML: {error}.".replace("\n", " "), Place(file))) from None
+    except yaml.MarkedYAMLError as error:
+        raise InputError(_syntax_fault(error, text, file)) from None
     if not isinstance(node, yaml.MappingNode):
         raise InputError(Fault("expected a YAML mapping of fields to values.", Place(file, 1)))
-    reader = _Reader(file)
+    reader = _Reader(file, loader)
     document = reader.value(node, "")
     if reader.faults:
         raise InputError(reader.faults)
@@ -85,13 +86,42 @@ def parse_yaml(text: str, file: str) -> LocatedDict:
     return document
 
 
+_PLAINER = {
+    "but found another document": "a second document begins here, expected one",
+    "mapping values are not allowed in this context": "a colon where none can be; text with a colon needs quotes",
+    "second occurrence": "this anchor is defined already",
+    "found a tab character that violates indentation": "a tab cannot indent, use spaces",
+}
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str, file: str) -> Fault:
+    problem, mark, begin = error.problem or "not one YAML document", error.problem_mark, error.context_mark
+    if mark is None:
+        return Fault(f"not valid YAML: {problem}.", Place(file))
+    if problem in _PLAINER:
+        problem = _PLAINER[problem]
+    elif problem == "found character that cannot start any token":
+        found = text.splitlines()[mark.line][mark.column]
+        problem = "a tab cannot indent, use spaces" if found == "\t" else f"text that begins with {found} needs quotes"
+    elif begin is not None and begin.line < mark.line and error.context:
+        problem += f" ({error.context} from line {begin.line + 1})"
+    return Fault(f"not valid YAML: {problem}.", Place(file, mark.line + 1))
+
+
+_DEEPEST = 50
+_MOST_NODES = 500_000
+"""Aliases multiply: a short text can stand for more values than fit in memory."""
+
+
 class _Reader:
     """Turns YAML nodes into values and collects what is wrong with them."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, loader: Any) -> None:
         self.file = file
         self.faults: list[Fault] = []
+        self._loader = loader
         self._open: set[int] = set()
+        self._nodes = 0
 
     def place(self, node: yaml.Node) -> Place:
         return Place(self.file, node.start_mark.line + 1)
@@ -100,6 +130,11 @@ class _Reader:
         if id(node) in self._open:
             self.faults.append(Fault("an alias that contains itself.", self.place(node), path))
             return ""
+        self._nodes += 1
+        if len(self._open) == _DEEPEST or self._nodes > _MOST_NODES:
+            limit = f"{_DEEPEST} levels" if self._nodes <= _MOST_NODES else f"{_MOST_NODES:,} values"
+            raise InputError(Fault(f"the document has more than {limit}.", self.place(node)))
+        self._refuse_tag(node, path)
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
@@ -111,14 +146,21 @@ class _Reader:
         finally:
             self._open.discard(id(node))
 
+    def _refuse_tag(self, node: yaml.Node, path: str) -> None:
+        """A tag says how to read a value; here the value itself does."""
+        quoted = bool(getattr(node, "style", None))
+        if node.tag != self._loader.resolve(type(node), node.value, (not quoted, quoted)):
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self.faults.append(Fault(f"the tag {tag} is not allowed.", self.place(node), path))
+
     def scalar(self, node: yaml.Node, path: str) -> Any:
-        if not node.tag.startswith("tag:yaml.org,2002:") or ":python" in node.tag:
-            self.faults.append(Fault(f"the tag {node.tag} is not allowed.", self.place(node), path))
-        if node.style:
+        if getattr(node, "style", None):
             return node.value
         value = plain_value(node.value)
         if value is None:
-            self.faults.append(Fault("expected a value, found none; leave the field out instead.", self.place(node), path))
+            self.faults.append(
+                Fault("expected a value, found none; leave the field out instead.", self.place(node), path)
+            )
             return ""
         return value
 
@@ -130,9 +172,14 @@ class _Reader:
                 continue
             key = str(key_node.value)
             child = f"{path}.{key}" if path else key
+            if key == "<<" and not key_node.style:
+                self.faults.append(Fault("merging with << is not allowed.", self.place(key_node), path))
+                continue
             if key in found:
                 first = found.places[key].line
-                self.faults.append(Fault(f"repeated key; it stands on line {first} already.", self.place(key_node), child))
+                self.faults.append(
+                    Fault(f"repeated key; it stands on line {first} already.", self.place(key_node), child)
+                )
             found.places[key] = self.place(key_node)
             found[key] = self.value(value_node, child)
         return found

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @lru_cache
-def _adapter(record: type[T]) -> TypeAdapter[T]:
+def _adapter(record: Any) -> TypeAdapter[Any]:
     return TypeAdapter(record)
 
 
@@ -27,14 +27,15 @@ def validate(record: type[T], document: object) -> T:
         InputError: With one fault for everything that is wrong.
     """
     try:
-        return _adapter(record).validate_python(document)
+        valid: T = _adapter(record).validate_python(document)  # type: ignore[arg-type]
+        return valid
     except ValidationError as error:
         raise InputError([_fault(document, dict(detail), record) for detail in error.errors()]) from None
 
 
 def json_schema(record: type[Any]) -> dict[str, Any]:
     """JSON Schema of the documents that describe a record, for editors."""
-    return _adapter(record).json_schema()
+    return _adapter(record).json_schema()  # type: ignore[arg-type]
 
 
 def _fault(document: object, detail: dict[str, Any], record: type[Any]) -> Fault:
@@ -69,7 +70,9 @@ def _fault(document: object, detail: dict[str, Any], record: type[Any]) -> Fault
 
 
 def _shown(value: object) -> str:
-    text = repr(dict(value)) if isinstance(value, dict) else repr(list(value)) if isinstance(value, list) else repr(value)
+    text = (
+        repr(dict(value)) if isinstance(value, dict) else repr(list(value)) if isinstance(value, list) else repr(value)
+    )
     return text if len(text) <= 60 else text[:57] + "..."
 
 

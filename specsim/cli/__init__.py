@@ -12,9 +12,15 @@ from specsim import __version__
 from specsim.errors import InputError
 
 COMMANDS = {
-    "optimal-gamma": ("specsim.cli.optimal_gamma", "Best draft length per batch and context (0: do not speculate)."),
+    "optimal-gamma": (
+        "specsim.cli.optimal_gamma",
+        "Best draft length per batch and context (0: do not speculate).",
+    ),
     "sweep": ("specsim.cli.sweep", "A scenario's whole grid to rows."),
-    "explain": ("specsim.cli.explain", "Where the time of one operating point goes, and where speculation stops paying."),
+    "explain": (
+        "specsim.cli.explain",
+        "Where the time of one operating point goes, and where speculation stops paying.",
+    ),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
     "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
     "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),
@@ -33,7 +39,9 @@ class _LateGroup(click.Group):
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from specsim.errors import nearest
 
@@ -78,16 +86,18 @@ def main(args: list[str] | None = None) -> Any:
     sys.exit(0)
 
 
+_OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME", "file": "FILE"}
+"""Options and arguments that are not called like the parameter of the API."""
+
+
 def error_text(error: InputError) -> str:
     """Faults as paragraphs; a parameter of the API is called by its option of the command."""
-    context = click.get_current_context(silent=True)
-    options = {p.name: p.opts[0] for p in context.command.params} if context is not None else {}
     lines = []
     for fault in error.faults:
         name = fault.place.parameter
         text = str(fault)
-        if name is not None and text.startswith(name):
-            text = options.get(name, "--" + name.replace("_", "-")) + text[len(name) :]
+        if name is not None:
+            text = _OPTIONS.get(name, "--" + name.replace("_", "-")) + text.removeprefix(name)
         lines.append(text)
     return "\n".join(lines)
 

@@ -21,7 +21,13 @@ def command() -> None:
 
 @command.command("list", context_settings=_SETTINGS)
 @click.argument("kind", type=_KINDS, required=False)
-@click.option("--format", "output_format", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+)
 def list_(kind: str | None, output_format: str) -> None:
     """Names of the cards of one kind, or of every kind.
 
@@ -33,8 +39,10 @@ def list_(kind: str | None, output_format: str) -> None:
     from specsim.cli import render
 
     table = api.catalog_list(kind)
-    form = {"csv": table.to_csv, "json": table.to_json}.get(output_format)
-    render.deliver([form() if form is not None else render.table_text(table, list(table.columns))], None)
+    if output_format == "table":
+        render.deliver([render.table_text(table, list(table.columns))], None)
+    else:
+        render.deliver([table.to_csv() if output_format == "csv" else table.to_json()], None)
 
 
 @command.command("show", context_settings=_SETTINGS)

@@ -8,9 +8,15 @@ import click
 
 from specsim.cli.options import output_options, question, question_options
 
+
 @click.command("optimal-gamma", context_settings={"help_option_names": ["-h", "--help"]})
 @question_options
-@click.option("--batch", "batch_size", metavar="LIST", help="Batch sizes: 1,8,32 or 1..16 or 1..256*2; default 1..256*2.")
+@click.option(
+    "--batch",
+    "batch_size",
+    metavar="LIST",
+    help="Batch sizes: 1,8,32 or 1..16 or 1..256*2; default 1..256*2.",
+)
 @click.option("--context", "context_length", metavar="LIST", help="Tokens in the cache: 1024 or 1k,8k; default 1024.")
 @click.option("--max-gamma", default="8", show_default=True, metavar="N", help="The longest draft that is tried.")
 @click.option("--all", "all_gammas", is_flag=True, help="Print every draft length and not only the best.")
@@ -30,7 +36,7 @@ def command(
     \b
     Examples:
       specsim optimal-gamma --hardware h100 --target llama-3-8b --draft llama-3.2-1b --acceptance rate=0.8
-      specsim optimal-gamma --hardware h100 --target llama-3-8b --draft llama-3.2-1b --batch 1,32 --context 1k,4k -o best.csv
+      specsim optimal-gamma --hardware h100 --target llama-3-8b --draft llama-3.2-1b --batch 1..64 -o best.csv
       specsim optimal-gamma --acceptance rate=0.8 --draft-cost-ratio 0.1 --all
     """
     from specsim import api

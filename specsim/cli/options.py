@@ -19,7 +19,12 @@ ACCEPTANCE_HELP = (
 _QUESTION = (
     click.option("--hardware", metavar="CARD", help="Accelerator: catalogue name, alias or YAML file."),
     click.option("--target", metavar="CARD", help="Target model: catalogue name, alias or YAML file."),
-    click.option("--draft", metavar="CARD[:ACCEPTANCE]", multiple=True, help="Draft model; repeat it to compare several."),
+    click.option(
+        "--draft",
+        metavar="CARD[:ACCEPTANCE]",
+        multiple=True,
+        help="Draft model; repeat it to compare several.",
+    ),
     click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
     click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
     click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
@@ -28,21 +33,44 @@ _QUESTION = (
     click.option("--tensor-parallel", metavar="N", help="Devices that split each tensor of the target; default 1."),
     click.option("--draft-tensor-parallel", metavar="N", help="The same for the draft; default as the target."),
     click.option("--draft-cost-ratio", metavar="C", help="Measured: one draft step / one plain target step."),
-    click.option("--verify-cost-ratio", metavar="V", help="Measured: verifying gamma + 1 tokens / one plain target step."),
+    click.option(
+        "--verify-cost-ratio",
+        metavar="V",
+        help="Measured: verifying gamma + 1 tokens / one plain target step.",
+    ),
     click.option(
         "--plain-step-ms",
         metavar="MS",
         help="Measured: one plain target step; with cards it anchors the runtime at the first batch and context.",
     ),
-    click.option("--draft-operations-ratio", metavar="C", help="Operations of a draft step / of a plain step; default the cost ratio."),
+    click.option(
+        "--draft-operations-ratio",
+        metavar="C",
+        help="Operations of a draft step / of a plain step; default the cost ratio.",
+    ),
     click.option("--repair", metavar="C", help="Extra target call after a rejection, in plain steps; default 0."),
     click.option("--overhead", metavar="C", help="Fixed cost of a round, in plain steps; default 0."),
-    click.option("--extrapolate", is_flag=True, default=None, help="Let drafts beyond the recorded acceptance be called best."),
+    click.option(
+        "--extrapolate",
+        is_flag=True,
+        default=None,
+        help="Let drafts beyond the recorded acceptance be called best.",
+    ),
 )
 
 _OUTPUT = (
-    click.option("--format", "output_format", type=click.Choice(["table", "csv", "json"]), help="Default table, or the suffix of --output."),
-    click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all; a CSV gets its provenance beside it."),
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "csv", "json"]),
+        help="Default table, or the suffix of --output.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to a file, whole or not at all; a CSV gets its provenance beside it.",
+    ),
     click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks on stderr."),
 )
 

@@ -12,7 +12,7 @@ import click
 from specsim import __version__
 from specsim.api import resolved_document
 from specsim.catalog.resolve import Resolution
-from specsim.errors import Fault, InputError, Place, nearest
+from specsim.errors import Fault, InputError, Place
 from specsim.report.output import whole_file, write_provenance
 from specsim.report.table import Cell, Table, closing_lines
 
@@ -47,7 +47,12 @@ def chosen_format(output_format: str | None, output: str | None) -> str:
     suffix = Path(output).suffix
     if suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
-        raise InputError(Fault(f"no format is known for {output!r}; name it {known}, or give --format.", Place(parameter="output")))
+        raise InputError(
+            Fault(
+                f"no format is known for {output!r}; name it {known}, or give --format.",
+                Place(parameter="output"),
+            )
+        )
     return _SUFFIXES[suffix]
 
 
@@ -108,7 +113,9 @@ def _drawn(headers: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     drawn = RichTable(box=box.SIMPLE_HEAD, header_style="bold")
     for header in headers:
         # Long names break at their underscores, so that the table stays narrow.
-        drawn.add_column(header.replace("_", "_\u200b"), justify="left" if header in _LEFT else "right", overflow="fold")
+        drawn.add_column(
+            header.replace("_", "_\u200b"), justify="left" if header in _LEFT else "right", overflow="fold"
+        )
     for row in body:
         drawn.add_row(*row)
     console = Console()

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("sweep", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, metavar="FILE", help="Scenario: a YAML file, or the name of a shipped one.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 256), help="Processes that share the work.")
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    help="Processes that share the work.",
+)
 @output_options
 def command(config: str, workers: int, output_format: str | None, output: str | None, quiet: bool) -> None:
     """Every point of a scenario's grid as a row.

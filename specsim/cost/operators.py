@@ -6,7 +6,7 @@ many new tokens look at it; what the new tokens themselves add to it counts amon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,33 +16,31 @@ from specsim.specs.precision import ACTIVATION_BYTES
 
 OperatorKind = Literal["matrix", "attention", "lookup", "all_reduce"]
 
+NOTHING = np.zeros(())
+"""No operations, no bytes: broadcasts against everything."""
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Operator:
-    """One operator on one device.
+    """All runs of one operator in a pass, on one device.
 
     Attributes:
         name: What it is called in a transformer layer.
         kind: ``matrix`` product, ``attention`` over the cache, ``lookup`` of rows, or ``all_reduce``.
-        count: How often it runs in one pass.
-        operations: Arithmetic of one run.
-        weight_bytes: Weights that one run reads [bytes].
-        cache_bytes: Cached keys and values that one run reads [bytes].
-        activation_bytes: Activations and logits that one run reads and writes [bytes].
-        message_bytes: What one run reduces over the devices [bytes].
+        runs: How often it runs: once a layer, or once.
+        operations: Arithmetic.
+        stored_bytes: Weights and cached keys and values that are read [bytes].
+        activation_bytes: Activations and logits that are read and written [bytes].
+        message_bytes: What is reduced over the devices [bytes].
     """
 
     name: str
     kind: OperatorKind
-    count: int
-    operations: Array
-    weight_bytes: float
-    cache_bytes: Array
-    activation_bytes: Array
-    message_bytes: Array
-
-
-_NOTHING = np.zeros(())
+    runs: int
+    operations: Array = field(default_factory=lambda: NOTHING)
+    stored_bytes: Array = field(default_factory=lambda: NOTHING)
+    activation_bytes: Array = field(default_factory=lambda: NOTHING)
+    message_bytes: Array = field(default_factory=lambda: NOTHING)
 
 
 def operators(of: Pass) -> tuple[Operator, ...]:
@@ -51,9 +49,8 @@ def operators(of: Pass) -> tuple[Operator, ...]:
     Tensor parallelism over p devices splits heads, the feed-forward width and the vocabulary; key-value heads
     are replicated once p exceeds their number; two all-reduces a layer join the parts.
     """
-    served, model = of.served, of.served.model
-    p = served.tensor_parallel
-    attention, mlp, hidden = model.attention, model.mlp, model.hidden_size
+    served, model, p = of.served, of.served.model, of.served.tensor_parallel
+    attention, mlp, hidden, layers = model.attention, model.mlp, model.hidden_size, model.layers
     tokens = of.sequences * of.tokens_per_sequence
     norm = model.norm_parameters
 
@@ -64,46 +61,36 @@ def operators(of: Pass) -> tuple[Operator, ...]:
     down_width = mlp.intermediate_size / p
     vocab_width = model.vocab_size / p
 
-    def matrix(name: str, count: int, rows: float, columns: float, extra_parameters: float) -> Operator:
+    def matrix(name: str, runs: int, rows: float, columns: float, extra_parameters: float) -> Operator:
         return Operator(
             name=name,
             kind="matrix",
-            count=count,
-            operations=2 * rows * columns * tokens,
-            weight_bytes=(rows * columns + extra_parameters) * served.precision.weight_bytes,
-            cache_bytes=_NOTHING,
-            activation_bytes=(rows + columns) * ACTIVATION_BYTES * tokens,
-            message_bytes=_NOTHING,
+            runs=runs,
+            operations=2 * rows * columns * runs * tokens,
+            stored_bytes=np.asarray((rows * columns + extra_parameters) * runs * served.precision.weight_bytes),
+            activation_bytes=(rows + columns) * runs * ACTIVATION_BYTES * tokens,
         )
 
-    def lookup(name: str, width: float) -> Operator:
-        return Operator(name, "lookup", 1, _NOTHING, 0.0, _NOTHING, width * ACTIVATION_BYTES * tokens, _NOTHING)
-
-    # New token i attends to the cache and to new tokens 1 to i.
-    n = of.tokens_per_sequence
-    looked_at = tokens * (of.context_length + (n + 1) / 2)
+    # New token i attends to the cache and to new tokens 1 to i: on average to context + (n + 1) / 2 tokens.
     over_cache = Operator(
         name="attention",
         kind="attention",
-        count=model.layers,
-        operations=4 * query_width * looked_at,
-        weight_bytes=0.0,
-        cache_bytes=served.kv_bytes_per_token / model.layers * (of.sequences * of.context_length),
-        activation_bytes=(2 * query_width + 2 * kv_width) * ACTIVATION_BYTES * tokens,
-        message_bytes=_NOTHING,
+        runs=layers,
+        operations=4 * query_width * layers * tokens * (of.context_length + (of.tokens_per_sequence + 1) / 2),
+        stored_bytes=served.kv_bytes_per_token * (of.sequences * of.context_length),
+        activation_bytes=2 * (query_width + kv_width) * layers * ACTIVATION_BYTES * tokens,
     )
-    layers = model.layers
     found = [
-        lookup("embedding", 2 * hidden),
+        Operator(name="embedding", kind="lookup", runs=1, activation_bytes=2 * hidden * ACTIVATION_BYTES * tokens),
         matrix("qkv", layers, hidden, qkv_width, norm + attention.qkv_bias * qkv_width),
         over_cache,
         matrix("output", layers, query_width, hidden, attention.output_bias * hidden),
         matrix("gate_up" if mlp.gated else "up", layers, hidden, up_width, norm + mlp.bias * up_width),
         matrix("down", layers, down_width, hidden, mlp.bias * hidden),
         matrix("head", 1, hidden, vocab_width, norm),
-        lookup("sampling", vocab_width),
+        Operator(name="sampling", kind="lookup", runs=1, activation_bytes=vocab_width * ACTIVATION_BYTES * tokens),
     ]
     if p > 1:
-        message = hidden * ACTIVATION_BYTES * tokens
-        found.append(Operator("all_reduce", "all_reduce", 2 * layers, _NOTHING, 0.0, _NOTHING, _NOTHING, message))
+        message = 2 * layers * hidden * ACTIVATION_BYTES * tokens
+        found.append(Operator(name="all_reduce", kind="all_reduce", runs=2 * layers, message_bytes=message))
     return tuple(found)

@@ -12,11 +12,14 @@ With ``aggregation: step`` the two limits are taken once, over the whole pass.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
-from specsim.cost.operators import Operator, operators
+from specsim.cost.operators import NOTHING, Operator, operators
 from specsim.cost.passes import Array, Pass
 from specsim.specs.hardware import Hardware, Kernels
 from specsim.specs.runtime import Runtime
@@ -50,31 +53,35 @@ class PassTime:
 
     Attributes:
         seconds: The whole pass [s].
-        memory_seconds: Part of it that waits for memory [s].
-        compute_seconds: Part of it that waits for arithmetic [s].
-        network_seconds: Part of it that waits for other devices [s].
+        limited_seconds: Part of it by the roofline: waiting for memory or for arithmetic [s].
+        memory_seconds: Part of that which waits for memory [s].
+        network_seconds: Part that waits for other devices [s].
         overhead_seconds: Fixed costs of kernels and software [s].
         operations: Arithmetic on one device.
         moved_bytes: Weights, cache and activations moved on one device [bytes].
     """
 
     seconds: Array
+    limited_seconds: Array
     memory_seconds: Array
-    compute_seconds: Array
     network_seconds: Array
     overhead_seconds: Array
     operations: Array
     moved_bytes: Array
 
     @property
-    def bound(self) -> np.ndarray:
+    def compute_seconds(self) -> Array:
+        """Part that waits for arithmetic [s]."""
+        return self.limited_seconds - self.memory_seconds
+
+    @property
+    def bound(self) -> NDArray[np.int8]:
         """What the pass waits for most, as an index into ``BOUNDS``."""
-        code = np.where(self.compute_seconds > self.memory_seconds, 1, 0)
-        most = np.maximum(self.compute_seconds, self.memory_seconds)
-        for index, seconds in ((2, self.network_seconds), (3, self.overhead_seconds)):
-            if np.any(seconds):
-                code = np.where(seconds > most, index, code)
-                most = np.maximum(most, seconds)
+        memory, compute = self.memory_seconds, self.compute_seconds
+        network, overhead = self.network_seconds, self.overhead_seconds
+        code = np.array(compute > memory, dtype=np.int8)
+        np.copyto(code, np.int8(2), where=(network > memory) & (network > compute))
+        np.copyto(code, np.int8(3), where=(overhead > memory) & (overhead > compute) & (overhead > network))
         return code
 
 
@@ -82,30 +89,35 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     """Time of one pass on one machine.
 
     Raises:
-        ValueError: If the hardware cannot compute the precision, or has no link for tensor parallelism.
+        ValueError: If the hardware has no dense rate for the precision.
     """
     timed = [operator_time(operator, of, machine) for operator in operators(of)]
-    # Operators over the cache have the largest arrays, one entry per context: they are added last.
+    # Attention has the largest arrays, one entry per context; it is added last, to sums of small ones.
     timed.sort(key=lambda t: t.operator.kind == "attention")
     runtime, layers = machine.runtime, of.served.model.layers
-    memory, compute = sum(t.memory_seconds for t in timed), sum(t.compute_seconds for t in timed)
-    network = sum(t.network_seconds for t in timed)
-    overhead = sum(t.overhead_seconds for t in timed) + layers * runtime.layer_overhead_seconds + runtime.step_overhead_seconds
+    network = _total(t.network_seconds for t in timed)
+    kernels = sum(t.overhead_seconds for t in timed)
+    overhead = np.asarray(kernels + layers * runtime.layer_overhead_seconds + runtime.step_overhead_seconds)
     if runtime.aggregation == "operator":
-        limited = sum(t.limited_seconds for t in timed)
-        memory_bound = sum(t.limited_seconds * (t.memory_seconds >= t.compute_seconds) for t in timed)
+        limited = _total(t.limited_seconds for t in timed)
+        memory_bound = _total(np.where(t.memory_seconds >= t.compute_seconds, t.limited_seconds, 0.0) for t in timed)
     else:
+        memory, compute = _total(t.memory_seconds for t in timed), _total(t.compute_seconds for t in timed)
         limited = _corner(memory, compute, runtime)
-        memory_bound = limited * (memory >= compute)
+        memory_bound = np.where(memory >= compute, limited, 0.0)
     return PassTime(
         seconds=limited + (network + overhead),
+        limited_seconds=limited,
         memory_seconds=memory_bound,
-        compute_seconds=limited - memory_bound,
         network_seconds=network,
         overhead_seconds=overhead,
-        operations=sum(t.operations for t in timed),
-        moved_bytes=sum(t.moved_bytes for t in timed),
+        operations=_total(t.operations for t in timed),
+        moved_bytes=_total(t.moved_bytes for t in timed),
     )
+
+
+def _total(terms: Iterable[Array]) -> Array:
+    return reduce(np.add, terms, NOTHING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,29 +146,26 @@ class OperatorTime:
 
 def operator_time(operator: Operator, of: Pass, machine: Machine) -> OperatorTime:
     """Time of all runs of one operator in a pass."""
-    kernels, runtime, count = machine.kernels, machine.runtime, operator.count
+    kernels, runtime = machine.kernels, machine.runtime
     is_attention = operator.kind == "attention"
-    counts_operations = runtime.attention_operations or not is_attention
-    operations = operator.operations * count if counts_operations else np.zeros(())
-    moved = (operator.weight_bytes + operator.cache_bytes) * count
-    if runtime.activations:
-        moved = moved + operator.activation_bytes * count
+    operations = operator.operations if runtime.attention_operations or not is_attention else NOTHING
+    moved = operator.stored_bytes + operator.activation_bytes if runtime.activations else operator.stored_bytes
     efficiency = kernels.attention_memory_efficiency if is_attention else kernels.memory_efficiency
     memory = moved / (efficiency * machine.hardware.memory.bandwidth_bytes_per_second)
     compute = operations / (kernels.compute_efficiency * _rate(of, machine))
-    fixed = {"matrix": kernels.matrix_overhead_seconds, "attention": kernels.attention_overhead_seconds}.get(operator.kind, 0.0)
-    network = np.zeros(())
+    fixed = {"matrix": kernels.matrix_overhead_seconds, "attention": kernels.attention_overhead_seconds}
+    network = NOTHING
     if operator.kind == "all_reduce":
         p = of.served.tensor_parallel
         per_byte = 2 * (p - 1) / p / (kernels.link_efficiency * machine.link_bytes_per_second)
-        network = count * (runtime.all_reduce_latency_seconds + per_byte * operator.message_bytes)
+        network = operator.runs * runtime.all_reduce_latency_seconds + per_byte * operator.message_bytes
     return OperatorTime(
         operator=operator,
         limited_seconds=np.maximum(memory, compute) if is_attention else _corner(memory, compute, runtime),
         memory_seconds=memory,
         compute_seconds=compute,
         network_seconds=network,
-        overhead_seconds=count * fixed,
+        overhead_seconds=operator.runs * fixed.get(operator.kind, 0.0),
         operations=operations,
         moved_bytes=moved,
     )

@@ -21,7 +21,7 @@ def break_even_acceptance(question: Question, axes: Axes) -> Array:
     cost a repair: round(a) = round(1) + repair (1 - a^gamma).
 
     Returns:
-        Shape (batch, context, gamma); NaN at gamma 0 and where no rate suffices.
+        Shape (gamma, batch, context); NaN at gamma 0 and where no rate suffices.
     """
     certain = replace(question, draft=replace(question.draft, acceptance=Independent(rate=1.0)))
     rounds = plan(certain, axes)
@@ -48,9 +48,9 @@ def paying_stretches(question: Question, axes: Axes, along: str) -> list[tuple[i
         First value, last value, and whether the stretch goes on beyond the last feasible one; in rising order.
     """
     rounds = plan(question, axes)
-    usable = rounds.feasible & (~rounds.extrapolated | question.extrapolate)
-    pays = np.any((rounds.speedup > 1) & usable & (axes.gamma > 0), axis=-1).reshape(-1)
-    possible = rounds.feasible.any(-1).reshape(-1)
+    usable = rounds.feasible & (~rounds.lengths.extrapolated | question.extrapolate)
+    pays = np.any((rounds.speedup > 1) & usable & (axes.gamma > 0), axis=0).reshape(-1)
+    possible = np.broadcast_to(rounds.feasible, axes.shape).any(axis=0).reshape(-1)
     values = getattr(axes, along).reshape(-1).astype(int)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], pays, [False]]).astype(int)))
     return [

@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specsim.acceptance import AcceptedLengths
-from specsim.cost.memory import Fit, fit
+from specsim.cost.memory import Fit, Residents, fit
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import Machine, PassTime, pass_time
 from specsim.drafting.draft_model import draft_step
-from specsim.planning.question import Axes, Question
+from specsim.planning.question import Axes, Question, plain_step
 from specsim.specs.drafter import DraftModel
 from specsim.specs.model import ServedModel
 from specsim.specs.scenario import MeasuredCosts
 
 
 @dataclass(frozen=True, eq=False)
+class RoundLengths:
+    """What an acceptance says of a round, along the axis of draft lengths; every array has shape (G, 1, 1).
+
+    Attributes:
+        tokens_per_round: Emitted tokens per round and sequence, bonus included.
+        drafted_per_round: Proposed tokens per round and sequence.
+        accepted_per_drafted: Accepted / proposed tokens.
+        rejection_probability: P(a round rejects a draft).
+        extrapolated: Whether the draft length lies beyond the recorded acceptance.
+    """
+
+    tokens_per_round: Array
+    drafted_per_round: Array
+    accepted_per_drafted: Array
+    rejection_probability: Array
+    extrapolated: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, lengths: AcceptedLengths) -> RoundLengths:
+        """The expectations of accepted lengths."""
+        return cls(*(getattr(lengths, field.name).reshape(-1, 1, 1) for field in dataclasses.fields(cls)))
+
+
+@dataclass(frozen=True, eq=False)
 class RoundCosts:
-    """Costs of a round; every array broadcasts to (batch, context, gamma).
+    """Costs of a round; every array broadcasts to (gamma, batch, context).
 
     Attributes:
         plain_seconds: One plain decoding step [s]; 1 where no absolute time is known.
+        draft_step_seconds: One draft step [s].
         drafting_seconds: All draft steps of a round [s].
         verification_seconds: Verifying gamma + 1 tokens [s].
         overhead_seconds: Fixed costs and repairs of a round [s].
@@ -34,110 +61,122 @@ class RoundCosts:
     """
 
     plain_seconds: Array
+    draft_step_seconds: Array
     drafting_seconds: Array
     verification_seconds: Array
     overhead_seconds: Array
     operations_ratio: Array
     bytes_ratio: Array
-    bound: np.ndarray | None
+    bound: NDArray[np.int8] | None
     fit: Fit | None
     absolute: bool
 
+    def where_it_fits(self) -> RoundCosts:
+        """The same with NaN for drafting and verification at the points that do not fit."""
+        if self.fit is None or not self.fit.limit.any():
+            return self
+        blank = self.fit.blank
+        return dataclasses.replace(
+            self,
+            drafting_seconds=self.drafting_seconds + blank,
+            verification_seconds=self.verification_seconds + blank,
+        )
 
-def round_costs(question: Question, axes: Axes, lengths: AcceptedLengths) -> RoundCosts:
-    """Costs of a round at every point of the axes."""
-    if question.machine is None or question.target is None:
-        measured = question.costs or MeasuredCosts()
-        return _measured_costs(measured, axes, lengths)
-    return _roofline_costs(question, question.machine, question.target, axes, lengths)
 
+def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundCosts:
+    """Costs of a round at every point of the axes: gamma draft steps, verification, repairs and fixed costs.
 
-def _measured_costs(measured: MeasuredCosts, axes: Axes, lengths: AcceptedLengths) -> RoundCosts:
-    """A round in units of the plain step: gamma c + verification + P(reject) repair + overhead."""
-    plain = np.full((1, 1, 1), measured.plain_step_seconds or 1.0)
-    drafted, tokens = lengths.drafted_per_round, axes.gamma + 1.0
-    step_ratio = measured.draft_cost_ratio or 0.0
-    operations = step_ratio if measured.draft_operations_ratio is None else measured.draft_operations_ratio
-    verify_ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
+    Measured costs replace what the roofline would say; without cards they are all there is, in plain steps.
+    """
+    measured, drafts = question.costs or MeasuredCosts(), axes.gamma > 0
+    known = None
+    if question.machine is not None and question.target is not None:
+        known = _Passes.of(question, question.machine, question.target, axes)
+        plain = known.plain.seconds
+    else:
+        plain = np.asarray(measured.plain_step_seconds or 1.0)
+    step = _draft_step(measured, plain, known)
+    if measured.verify_cost_ratio is None and known is not None:
+        verification = known.verification.seconds
+    else:
+        ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
+        verification = plain * np.where(drafts, ratio, 1.0)
+    operations, moved = _work(measured, axes, lengths, known)
     return RoundCosts(
         plain_seconds=plain,
-        drafting_seconds=plain * (drafted * step_ratio),
-        verification_seconds=plain * np.where(axes.gamma > 0, verify_ratio, 1.0),
-        overhead_seconds=plain * _measured_overhead(measured, axes, lengths),
-        operations_ratio=drafted * operations + tokens,
-        bytes_ratio=drafted * step_ratio + 1.0,
-        bound=None,
-        fit=None,
-        absolute=measured.plain_step_seconds is not None,
+        draft_step_seconds=step,
+        drafting_seconds=step * lengths.drafted_per_round,
+        verification_seconds=verification,
+        overhead_seconds=_overhead(question, plain, axes, lengths),
+        operations_ratio=operations,
+        bytes_ratio=moved,
+        bound=known.verification.bound if known is not None else None,
+        fit=known.fit if known is not None else None,
+        absolute=known is not None or measured.plain_step_seconds is not None,
     )
 
 
-def _measured_overhead(measured: MeasuredCosts, axes: Axes, lengths: AcceptedLengths) -> Array:
-    """Fixed cost and repairs of a round in plain steps; nothing where nothing is drafted."""
-    return (measured.overhead + measured.repair * lengths.rejection_probability) * (axes.gamma > 0)
+@dataclass(frozen=True, eq=False)
+class _Passes:
+    """The passes of a round that the roofline times; no draft step where only its cost is measured."""
+
+    machine: Machine
+    plain: PassTime
+    verification: PassTime
+    draft: PassTime | None
+    fit: Fit
+
+    @classmethod
+    def of(cls, question: Question, machine: Machine, target: ServedModel, axes: Axes) -> _Passes:
+        batch, context, tokens = axes.batch_size, axes.context_length, axes.verified_tokens
+        residents, draft = Residents.of(target), None
+        if isinstance(question.draft, DraftModel):
+            draft = pass_time(draft_step(question.draft, batch, context), machine)
+            residents = Residents.of(target, question.draft).where(axes.gamma > 0, residents)
+        return cls(
+            machine=machine,
+            plain=pass_time(plain_step(target, batch, context), machine),
+            verification=pass_time(Pass(target, batch, tokens, context), machine),
+            draft=draft,
+            fit=fit(residents, batch, tokens, context, machine),
+        )
 
 
-def _roofline_costs(
-    question: Question, machine: Machine, target: ServedModel, axes: Axes, lengths: AcceptedLengths
-) -> RoundCosts:
-    measured = question.costs or MeasuredCosts()
-    batch, context, drafts = axes.batch_size, axes.context_length, axes.gamma > 0
-    plain = pass_time(Pass(target, batch, np.ones(()), context), machine)
-    verification = pass_time(Pass(target, batch, axes.gamma + 1.0, context), machine)
-    drafting_seconds, draft_operations, draft_bytes = _drafting(question, machine, measured, plain, axes, lengths)
-    if measured.verify_cost_ratio is None:
-        verification_seconds = verification.seconds
-    else:
-        verification_seconds = plain.seconds * np.where(drafts, measured.verify_cost_ratio, 1.0)
-    overhead = machine.runtime.round_overhead_seconds * drafts + plain.seconds * _measured_overhead(measured, axes, lengths)
-    return RoundCosts(
-        plain_seconds=plain.seconds,
-        drafting_seconds=drafting_seconds,
-        verification_seconds=verification_seconds,
-        overhead_seconds=overhead,
-        operations_ratio=(draft_operations + verification.operations) / plain.operations,
-        bytes_ratio=(draft_bytes + verification.moved_bytes) / plain.moved_bytes,
-        bound=verification.bound,
-        fit=_fit(question.draft, machine, target, axes),
-        absolute=True,
-    )
-
-
-def _drafting(
-    question: Question,
-    machine: Machine,
-    measured: MeasuredCosts,
-    plain: PassTime,
-    axes: Axes,
-    lengths: AcceptedLengths,
-) -> tuple[Array, Array, Array]:
-    """Seconds, operations and bytes of all draft steps of a round."""
-    drafted, draft = lengths.drafted_per_round, question.draft
-    step = pass_time(draft_step(draft, axes.batch_size, axes.context_length), machine) if isinstance(draft, DraftModel) else None
+def _draft_step(measured: MeasuredCosts, plain: Array, known: _Passes | None) -> Array:
     if measured.draft_cost_ratio is not None:
-        seconds = plain.seconds * (drafted * measured.draft_cost_ratio)
-    elif step is not None:
-        seconds = (step.seconds + machine.runtime.draft_step_overhead_seconds) * drafted
-    else:
+        return plain * measured.draft_cost_ratio
+    if known is None or known.draft is None:
         raise ValueError("neither a draft model nor a measured draft cost is given")
-    if step is not None:
-        return seconds, step.operations * drafted, step.moved_bytes * drafted
-    ratio = measured.draft_cost_ratio or 0.0
-    operations = ratio if measured.draft_operations_ratio is None else measured.draft_operations_ratio
-    return seconds, plain.operations * (operations * drafted), plain.moved_bytes * (ratio * drafted)
+    return known.draft.seconds + known.machine.runtime.draft_step_overhead_seconds
 
 
-def _fit(draft: object, machine: Machine, target: ServedModel, axes: Axes) -> Fit:
-    """Memory of the target alone where nothing is drafted, and of both models where something is."""
-    models = (target, draft) if isinstance(draft, DraftModel) else (target,)
-    together = fit(models, axes.batch_size, axes.gamma + 1.0, axes.context_length, machine)
-    if len(models) == 1 or axes.gamma.all():
-        return together
-    alone = fit((target,), axes.batch_size, axes.gamma + 1.0, axes.context_length, machine)
-    drafts = axes.gamma > 0
-    return Fit(
-        needed_bytes=np.where(drafts, together.needed_bytes, alone.needed_bytes),
-        limit=np.where(drafts, together.limit, alone.limit),
-        excess_bytes=np.where(drafts, together.excess_bytes, alone.excess_bytes),
-        max_batch_size=np.where(drafts, together.max_batch_size, alone.max_batch_size),
-    )
+def _work(measured: MeasuredCosts, axes: Axes, lengths: RoundLengths, known: _Passes | None) -> tuple[Array, Array]:
+    """Operations and bytes of a round in plain steps.
+
+    Without cards, verifying n tokens takes n times the operations and once the bytes of a plain step, and a draft
+    step has the share in both that it has in time, unless its operations were given.
+    """
+    drafted = lengths.drafted_per_round
+    if known is not None and known.draft is not None:
+        step_operations = known.draft.operations / known.plain.operations
+        step_bytes = known.draft.moved_bytes / known.plain.moved_bytes
+    else:
+        time_ratio = measured.draft_cost_ratio or 0.0
+        operations_ratio = measured.draft_operations_ratio
+        step_operations = np.asarray(time_ratio if operations_ratio is None else operations_ratio)
+        step_bytes = np.asarray(time_ratio)
+    if known is not None:
+        verify_operations = known.verification.operations / known.plain.operations
+        verify_bytes = known.verification.moved_bytes / known.plain.moved_bytes
+    else:
+        verify_operations, verify_bytes = axes.verified_tokens, np.ones(())
+    return step_operations * drafted + verify_operations, step_bytes * drafted + verify_bytes
+
+
+def _overhead(question: Question, plain: Array, axes: Axes, lengths: RoundLengths) -> Array:
+    """Fixed cost of a round that drafts, and its repairs: P(reject) x repair."""
+    drafts, costs = axes.gamma > 0, question.costs
+    fixed = question.machine.runtime.round_overhead_seconds if question.machine is not None else 0.0
+    if costs is None or not (costs.overhead or costs.repair):
+        return np.asarray(fixed * drafts)
+    return fixed * drafts + plain * ((costs.overhead + costs.repair * lengths.rejection_probability) * drafts)

@@ -17,31 +17,38 @@ from specsim.specs.scenario import MeasuredCosts
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Operating points as three arrays that broadcast to (batch, context, gamma).
+    """Operating points as three arrays that broadcast to (gamma, batch, context).
+
+    The short axis comes first: what is computed over it runs along long stretches of memory.
 
     Attributes:
-        batch_size: Sequences, shape (B, 1, 1).
-        context_length: Tokens already in the cache, shape (1, S, 1).
-        gamma: Drafted tokens per round, shape (G,).
+        gamma: Drafted tokens per round, shape (G, 1, 1).
+        batch_size: Sequences, shape (B, 1).
+        context_length: Tokens already in the cache, shape (S,).
     """
 
+    gamma: NDArray[np.int64]
     batch_size: Array
     context_length: Array
-    gamma: NDArray[np.int64]
 
     @classmethod
     def of(cls, batch_size: ArrayLike, context_length: ArrayLike, gamma: ArrayLike) -> Axes:
         """Axes from one-dimensional lists of values."""
         return cls(
-            np.asarray(batch_size, dtype=float).reshape(-1, 1, 1),
-            np.asarray(context_length, dtype=float).reshape(1, -1, 1),
-            np.asarray(gamma, dtype=np.int64).reshape(-1),
+            gamma=np.asarray(gamma, dtype=np.int64).reshape(-1, 1, 1),
+            batch_size=np.asarray(batch_size, dtype=float).reshape(-1, 1),
+            context_length=np.asarray(context_length, dtype=float).reshape(-1),
         )
 
     @property
+    def verified_tokens(self) -> Array:
+        """Tokens of each sequence that verification looks at: gamma + 1, shape (G, 1, 1)."""
+        return np.asarray(self.gamma + 1, dtype=float)
+
+    @property
     def shape(self) -> tuple[int, int, int]:
-        """Numbers of batches, contexts and draft lengths."""
-        return self.batch_size.size, self.context_length.size, self.gamma.size
+        """Numbers of draft lengths, batches and contexts."""
+        return self.gamma.size, self.batch_size.size, self.context_length.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,11 @@ class Question:
     extrapolate: bool = False
 
 
+def plain_step(target: ServedModel, batch_size: ArrayLike, context_length: ArrayLike) -> Pass:
+    """The pass of plain decoding: one new token of every sequence."""
+    return Pass(target, np.asarray(batch_size, dtype=float), np.ones(()), np.asarray(context_length, dtype=float))
+
+
 def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, batch: int, context: int) -> Machine:
     """The machine whose runtime takes exactly the measured time for one plain step at one operating point.
 
@@ -72,7 +84,7 @@ def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, b
         InputError: If the measured step is faster than the kernels alone allow; the text gives that limit.
     """
     bare = replace(machine, runtime=replace(machine.runtime, layer_overhead_seconds=0.0))
-    least = float(pass_time(Pass(target, np.float64(batch), np.ones(()), np.float64(context)), bare).seconds)
+    least = float(pass_time(plain_step(target, batch, context), bare).seconds)
     if plain_step_seconds < least:
         raise InputError(
             f"A plain step of {plain_step_seconds * 1e3:g} ms at batch {batch}, context {context} is faster than "

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import AcceptedLengths, process_of
+from specsim.acceptance import process_of
 from specsim.cost.memory import Fit
 from specsim.cost.passes import Array
-from specsim.planning.costs import RoundCosts, round_costs
+from specsim.planning.costs import RoundCosts, RoundLengths, round_costs
 from specsim.planning.question import Axes, Question
-from specsim.specs.acceptance import Published
+from specsim.specs.acceptance import Point, Published, typical_of
 
 NEAR_BEST = 0.02
 """A draft length this close to the best speedup is as good: the optimum is flat, and shorter drafts risk less."""
@@ -23,31 +23,30 @@ DECISIONS = np.array(["", "off", "unclear", "speculate"], dtype=object)
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """One round at every point; every array broadcasts to (batch, context, gamma).
+    """One round at every point; every array broadcasts to (gamma, batch, context).
 
     Attributes:
         axes: The operating points.
+        lengths: Tokens that a round drafts and emits.
         costs: Part by part what a round costs.
-        tokens_per_round: Emitted tokens per round and sequence, bonus included.
-        accepted_per_drafted: Accepted / drafted tokens.
         round_seconds: Drafting, verification and overhead together [s].
+        round_cost_ratio: Round / plain step.
         speedup: Plain time per output token / speculative time per output token.
         speedup_low: Speedup at the low end of a published acceptance, NaN where acceptance is a point.
         speedup_high: At the high end.
-        extrapolated: Whether the draft length lies beyond the recorded acceptance.
         best: Whether this draft length is the best of its batch and context.
-        near_best: The smallest draft length within 2 % of the best, -1 where nothing is feasible.
+        near_best: The smallest draft length within 2 % of the best, -1 where nothing is feasible, shape
+            (batch, context).
     """
 
     axes: Axes
+    lengths: RoundLengths
     costs: RoundCosts
-    tokens_per_round: Array
-    accepted_per_drafted: Array
     round_seconds: Array
+    round_cost_ratio: Array
     speedup: Array
     speedup_low: Array
     speedup_high: Array
-    extrapolated: NDArray[np.bool_]
     best: NDArray[np.bool_]
     near_best: NDArray[np.int64]
 
@@ -59,66 +58,69 @@ class Rounds:
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Whether weights, caches and positions suffice."""
-        return np.ones(self.axes.shape, dtype=bool) if self.fit is None else self.fit.limit == 0
+        return np.ones((), dtype=bool) if self.fit is None else self.fit.limit == 0
 
     @property
-    def decision(self) -> np.ndarray:
+    def decision(self) -> NDArray[np.int8]:
         """Whether drafting pays at each point, as an index into ``DECISIONS``; unclear if the range includes 1."""
-        low = np.where(np.isnan(self.speedup_low), self.speedup, self.speedup_low)
-        high = np.where(np.isnan(self.speedup_high), self.speedup, self.speedup_high)
-        code = np.where(low > 1, 3, np.where(high > 1, 2, 1))
-        return np.where(self.feasible, code, 0)
+        pays = self.speedup > 1
+        sure = pays if np.isnan(self.speedup_low).all() else self.speedup_low > 1
+        likely = pays if np.isnan(self.speedup_high).all() else self.speedup_high > 1
+        code = np.int8(1) + likely.view(np.int8) + sure.view(np.int8)
+        return code if self.fit is None else code * self.feasible
 
 
-def plan(question: Question, axes: Axes) -> Rounds:
+def plan(question: Question, axes: Axes, *, whether_it_fits_or_not: bool = False) -> Rounds:
     """One round at every operating point, and the best draft length of each batch and context.
 
-    The speedup is tokens_per_round x plain step / round; at gamma 0 it is exactly 1.
+    The speedup is tokens_per_round x plain step / round; at gamma 0 it is exactly 1. Times are NaN where weights,
+    caches and positions do not suffice, unless they are wanted whether it fits or not.
     """
     acceptance = question.draft.acceptance
-    if isinstance(acceptance, Published):
-        low, typical, high = acceptance.low, acceptance.typical, acceptance.high
-    else:
-        low, typical, high = None, acceptance, None
-    lengths = process_of(typical).lengths(axes.gamma)
+    low, high = (acceptance.low, acceptance.high) if isinstance(acceptance, Published) else (None, None)
+    lengths = _lengths(typical_of(acceptance), axes)
     costs = round_costs(question, axes, lengths)
+    if not whether_it_fits_or_not:
+        costs = costs.where_it_fits()
     round_seconds = costs.drafting_seconds + costs.verification_seconds + costs.overhead_seconds
-    per_token = costs.plain_seconds / round_seconds
-    feasible = np.True_ if costs.fit is None else costs.fit.limit == 0
-    candidate = feasible & (~lengths.extrapolated | question.extrapolate)
-    speedup = lengths.tokens_per_round * per_token
+    round_cost_ratio = round_seconds / costs.plain_seconds
+    speedup = lengths.tokens_per_round / round_cost_ratio
+    candidate = ~lengths.extrapolated | question.extrapolate
+    if costs.fit is not None and costs.fit.limit.any():
+        candidate = candidate & (costs.fit.limit == 0)
     best, near_best = _best(speedup, candidate, axes)
 
-    def bound(spec: object) -> Array:
-        if spec is None:
-            return np.full((1, 1, 1), np.nan)
-        return process_of(spec).lengths(axes.gamma).tokens_per_round * per_token  # type: ignore[arg-type]
+    def at(spec: Point | None) -> Array:
+        return np.full((), np.nan) if spec is None else _lengths(spec, axes).tokens_per_round / round_cost_ratio
 
     return Rounds(
         axes=axes,
+        lengths=lengths,
         costs=costs,
-        tokens_per_round=lengths.tokens_per_round,
-        accepted_per_drafted=lengths.accepted_per_drafted,
         round_seconds=round_seconds,
+        round_cost_ratio=round_cost_ratio,
         speedup=speedup,
-        speedup_low=bound(low),
-        speedup_high=bound(high),
-        extrapolated=lengths.extrapolated,
+        speedup_low=at(low),
+        speedup_high=at(high),
         best=best,
         near_best=near_best,
     )
 
 
+def _lengths(acceptance: Point, axes: Axes) -> RoundLengths:
+    return RoundLengths.of(process_of(acceptance).lengths(axes.gamma.reshape(-1)))
+
+
 def _best(speedup: Array, candidate: NDArray[np.bool_], axes: Axes) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The draft length of the largest speedup, the smaller one on a tie, and the smallest within 2 % of it."""
-    value = np.where(candidate, speedup, -np.inf)
-    order = np.argsort(axes.gamma, kind="stable")
-    largest = value.max(-1, keepdims=True)
+    gamma = axes.gamma.reshape(-1)
+    value = speedup if candidate.all() else np.where(candidate, speedup, -np.inf)
+    largest = value.max(axis=0)
     some = np.isfinite(largest)
-
-    def smallest(close: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return axes.gamma[order][np.argmax(close[..., order], axis=-1)][..., None]
-
-    best_gamma = smallest(value == largest)
-    near = smallest(value >= (1 - NEAR_BEST) * largest)
+    best_gamma, near = np.full(largest.shape, -1), np.full(largest.shape, -1)
+    enough = (1 - NEAR_BEST) * largest
+    # From long drafts to short ones, so that the shortest that will do is written last.
+    for index in np.argsort(-gamma, kind="stable"):
+        np.copyto(best_gamma, gamma[index], where=value[index] == largest)
+        np.copyto(near, gamma[index], where=value[index] >= enough)
     return (axes.gamma == best_gamma) & some, np.where(some, near, -1)

@@ -1,16 +1,18 @@
-"""Grids of any size: a scenario as a stream of blocks, each small enough for the processor's cache."""
+"""Grids of any size: a scenario as a stream of blocks of bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from specsim.cost.roofline import Machine
 from specsim.planning.question import Axes, Question, anchored
 from specsim.specs.scenario import Grid, Scenario
 
-BLOCK_POINTS = 32_768
-"""Points of one block: arrays of this size stay in the second-level cache, which halves the time per point."""
+BLOCK_POINTS = 131_072
+"""Points of one block: enough that the fixed cost of a block hardly counts, few enough for a small memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ def blocks(scenario: Scenario) -> Iterator[Block]:
 
     Draft lengths are never split, so that each block knows its own best ones.
     """
+    _keep_freed_memory()
     grid = scenario.grid
     contexts = max(1, min(len(grid.context_length), BLOCK_POINTS // len(grid.gamma)))
     batches = max(1, BLOCK_POINTS // (contexts * len(grid.gamma)))
@@ -58,3 +61,12 @@ def blocks(scenario: Scenario) -> Iterator[Block]:
             for s in range(0, len(grid.context_length), contexts):
                 axes = Axes.of(grid.batch_size[b : b + batches], grid.context_length[s : s + contexts], grid.gamma)
                 yield Block(scenario, question, axes)
+
+
+def _keep_freed_memory() -> None:
+    """Make the allocator keep what a block frees for the next block.
+
+    glibc gives large arrays back to the system and faults them in again page by page, which costs as much as the
+    arithmetic on them. Once one large allocation has been freed, it keeps them; elsewhere this does nothing.
+    """
+    np.empty(2**21)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from specsim.cost.memory import LIMITS
+from specsim.cost.passes import Array
 from specsim.cost.roofline import BOUNDS
 from specsim.planning.rounds import DECISIONS, Rounds
 from specsim.planning.sweep import Block
-from specsim.report.table import Table
+from specsim.report.table import Table, Words
 from specsim.specs.drafter import DraftModel, MeasuredDraft
 from specsim.specs.scenario import Scenario
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A block of a grid with its rounds: what one table of rows is made from."""
+    """A block of a grid with its rounds, in the units of the columns."""
 
     block: Block
     rounds: Rounds
@@ -38,143 +40,232 @@ class Answer:
         """The draft model, None where only its cost is known."""
         return self.draft if isinstance(self.draft, DraftModel) else None
 
+    @property
+    def batch_size(self) -> np.ndarray:
+        """Sequences, as whole numbers."""
+        return self.rounds.axes.batch_size.astype(np.int64)
 
-@dataclass(frozen=True, eq=False)
+    @property
+    def context_length(self) -> np.ndarray:
+        """Tokens in the cache, as whole numbers."""
+        return self.rounds.axes.context_length.astype(np.int64)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Verified tokens per sequence: the root and gamma drafts."""
+        return self.rounds.axes.gamma + 1
+
+    @property
+    def tree(self) -> str:
+        """The shape of a token tree; a chain has none."""
+        return ""
+
+    @property
+    def near_best(self) -> np.ndarray:
+        """The smallest gamma within 2 % of the best, None where nothing is feasible."""
+        near = self.rounds.near_best
+        if near.min() >= 0:
+            return near
+        known = near.astype(object)
+        known[near < 0] = None
+        return known
+
+    @property
+    def limit(self) -> Words | None:
+        """What stands against a point."""
+        return None if self.rounds.fit is None else Words(self.rounds.fit.limit, LIMITS)
+
+    @property
+    def limit_excess_bytes(self) -> np.ndarray | None:
+        """By how much one device's memory is exceeded, in whole bytes."""
+        return None if self.rounds.fit is None else np.ceil(self.rounds.fit.excess_bytes).astype(np.int64)
+
+    @property
+    def memory_bytes(self) -> np.ndarray | None:
+        """Weights and caches on one device, in whole bytes."""
+        return None if self.rounds.fit is None else np.ceil(self.rounds.fit.needed_bytes).astype(np.int64)
+
+    @property
+    def max_batch_size(self) -> np.ndarray | None:
+        """Most sequences that fit, as a whole number."""
+        return None if self.rounds.fit is None else self.rounds.fit.max_batch_size.astype(np.int64)
+
+    @property
+    def bound(self) -> Words | None:
+        """What verification waits for most, where the point is feasible."""
+        bound = self.rounds.costs.bound
+        return None if bound is None else Words((bound + np.int8(1)) * self.rounds.feasible, _BOUNDS_OR_NONE)
+
+    @property
+    def decision(self) -> Words:
+        """What to do."""
+        return Words(self.rounds.decision, DECISIONS)
+
+    def _where_it_fits(self, values: Array) -> Array:
+        fit = self.rounds.fit
+        return values if fit is None or not fit.limit.any() else values + fit.blank
+
+    @property
+    def plain_step_ms(self) -> Array:
+        """One plain step [ms]."""
+        return self._where_it_fits(self.rounds.costs.plain_seconds * 1e3)
+
+    @cached_property
+    def drafting_ms(self) -> Array:
+        """All draft steps of a round [ms]."""
+        return self.rounds.costs.drafting_seconds * 1e3
+
+    @cached_property
+    def verification_ms(self) -> Array:
+        """Verification [ms]."""
+        return self.rounds.costs.verification_seconds * 1e3
+
+    @cached_property
+    def overhead_ms(self) -> Array:
+        """Fixed costs and repairs of a round [ms]."""
+        return self._where_it_fits(self.rounds.costs.overhead_seconds * 1e3)
+
+    @cached_property
+    def round_ms(self) -> Array:
+        """The sum of the three columns beside it, exact in every digit [ms]."""
+        return self.drafting_ms + self.verification_ms + self.overhead_ms
+
+    @property
+    def draft_cost_ratio(self) -> Array:
+        """Drafting / (gamma x plain step), NaN at gamma 0."""
+        gamma, drafted = self.rounds.axes.gamma, self.rounds.lengths.drafted_per_round
+        share = np.divide(drafted, gamma, out=np.full(gamma.shape, np.nan), where=gamma > 0)
+        return self._where_it_fits(self.rounds.costs.draft_step_seconds / self.rounds.costs.plain_seconds * share)
+
+    @property
+    def verify_cost_ratio(self) -> Array:
+        """Verification / plain step."""
+        return self.rounds.costs.verification_seconds / self.rounds.costs.plain_seconds
+
+    @cached_property
+    def time_per_output_token_ms(self) -> Array:
+        """Round / tokens_per_round [ms]."""
+        return self.round_ms / self.rounds.lengths.tokens_per_round
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Output tokens of the whole batch [tokens/s]."""
+        return self.rounds.axes.batch_size * 1e3 / self.time_per_output_token_ms
+
+    @property
+    def plain_tokens_per_second(self) -> Array:
+        """Output tokens of the whole batch in plain decoding [tokens/s]."""
+        return self._where_it_fits(self.rounds.axes.batch_size / self.rounds.costs.plain_seconds)
+
+    @property
+    def operations_factor(self) -> Array:
+        """Operations per output token, of plain decoding."""
+        return self.rounds.costs.operations_ratio / self.rounds.lengths.tokens_per_round
+
+    @property
+    def bytes_factor(self) -> Array:
+        """Bytes per output token, of plain decoding."""
+        return self.rounds.costs.bytes_ratio / self.rounds.lengths.tokens_per_round
+
+
+@dataclass(frozen=True)
 class Column:
-    """One column: how it is called, in which unit, what it means, how it is computed, and when it is empty.
+    """One column: how it is called, in which unit, what it means, and when it is empty.
 
     Attributes:
-        timing: Whether it is a time or follows from one, and is empty where the point is not feasible.
-        absolute: Whether it needs a plain step in seconds, and is empty where only ratios are known.
+        path: Attributes of an ``Answer`` that lead to its values; empty where a part of the path is None.
+        is_absolute: Whether it needs a plain step in seconds, and is empty where only ratios are known.
     """
 
     name: str
+    path: str
     unit: str
     meaning: str
-    value: Callable[[Answer], object]
-    timing: bool = False
-    absolute: bool = False
+    is_absolute: bool = False
 
 
-def _described(path: str) -> Callable[[Answer], object]:
-    """What the question says at a path of attributes; empty where a part of it is absent."""
-
-    def value(answer: Answer) -> object:
-        found: object = answer
-        for name in path.split("."):
-            if found is None:
-                return ""
-            found = getattr(found, name)
-        return found
-
-    return value
-
-
-def _milliseconds(seconds: Callable[[Answer], np.ndarray]) -> Callable[[Answer], np.ndarray]:
-    return lambda answer: seconds(answer) * 1e3
-
-
-def _round_ms(a: Answer) -> np.ndarray:
-    # Added up from the columns beside it, so that the sum is exact in every digit.
-    costs = a.rounds.costs
-    return costs.drafting_seconds * 1e3 + costs.verification_seconds * 1e3 + costs.overhead_seconds * 1e3
-
-
-def _over_plain(seconds: Callable[[Answer], np.ndarray]) -> Callable[[Answer], np.ndarray]:
-    return lambda answer: seconds(answer) / answer.rounds.costs.plain_seconds
-
-
-def _draft_cost_ratio(a: Answer) -> np.ndarray:
-    levels = np.where(a.rounds.axes.gamma > 0, a.rounds.axes.gamma, np.nan)
-    return a.rounds.costs.drafting_seconds / (levels * a.rounds.costs.plain_seconds)
-
-
-def _per_second(seconds_per_token: Callable[[Answer], np.ndarray]) -> Callable[[Answer], np.ndarray]:
-    return lambda answer: answer.rounds.axes.batch_size / seconds_per_token(answer)
-
-
-def _seconds_per_token(a: Answer) -> np.ndarray:
-    return a.rounds.round_seconds / a.rounds.tokens_per_round
-
-
-def _plain(a: Answer) -> np.ndarray:
-    return a.rounds.costs.plain_seconds
-
-
-def _fit(field: str, empty: object) -> Callable[[Answer], object]:
-    return lambda answer: getattr(answer.rounds.fit, field) if answer.rounds.fit is not None else empty
-
-
-def _bound(a: Answer) -> object:
-    return "" if a.rounds.costs.bound is None else BOUNDS[a.rounds.costs.bound]
-
-
-def _limit(a: Answer) -> object:
-    return "" if a.rounds.fit is None else LIMITS[a.rounds.fit.limit]
+def _time(name: str, path: str, unit: str, meaning: str) -> Column:
+    return Column(name, path, unit, meaning, is_absolute=True)
 
 
 COLUMNS = (
-    Column("hardware", "", "accelerator, by its catalogue name", _described("scenario.hardware.name")),
-    Column("accelerators", "", "accelerators that the target is split over", _described("scenario.target.tensor_parallel")),
-    Column("target", "", "target model", _described("scenario.target.model.name")),
-    Column("precision", "", "number format of the target's weights", _described("scenario.target.precision.name")),
-    Column("kv_precision", "", "number format of the target's cache", _described("scenario.target.kv_precision")),
-    Column("tensor_parallel", "", "devices that split each tensor of the target", _described("scenario.target.tensor_parallel")),
-    Column("draft", "", "draft model", _described("draft_model.model.name")),
-    Column("method", "", "method of drafting", _described("draft.method")),
-    Column("draft_precision", "", "number format of the draft's weights", _described("draft_model.precision.name")),
-    Column("draft_tensor_parallel", "", "devices that split each tensor of the draft", _described("draft_model.tensor_parallel")),
-    Column("runtime", "", "runtime card", _described("scenario.runtime.name")),
-    Column("acceptance", "", "acceptance, in its command-line form", _described("draft.acceptance.label")),
-    Column("batch_size", "", "sequences decoded together", lambda a: a.rounds.axes.batch_size.astype(np.int64)),
-    Column("context_length", "tokens", "tokens of each sequence in the cache", lambda a: a.rounds.axes.context_length.astype(np.int64)),
-    Column("gamma", "tokens", "drafted tokens per round; 0 is plain decoding; the depth of a tree", lambda a: a.rounds.axes.gamma),
-    Column("tree", "", "shape of the token tree, empty for a chain", lambda a: ""),
-    Column("nodes", "", "verified tokens per sequence, the root included", lambda a: a.rounds.axes.gamma + 1),
-    Column("feasible", "", "whether weights, caches and positions suffice", lambda a: a.rounds.feasible),
-    Column("limit", "", "what stands against it: memory, kv_cache or position", _limit),
-    Column("limit_excess_bytes", "bytes", "by how much one device's memory is exceeded", _fit("excess_bytes", np.nan)),
-    Column("best", "", "whether this gamma is the best of its batch and context", lambda a: a.rounds.best),
-    Column("near_best", "tokens", "the smallest gamma within 2 % of the best, -1 where nothing fits", lambda a: a.rounds.near_best),
-    Column("tokens_per_round", "tokens", "emitted tokens per round and sequence, bonus included", lambda a: a.rounds.tokens_per_round),
-    Column("accepted_per_drafted", "", "accepted / drafted tokens, what engines print", lambda a: a.rounds.accepted_per_drafted),
-    Column("plain_step_ms", "ms", "one plain decoding step", _milliseconds(_plain), True, True),
-    Column("drafting_ms", "ms", "all draft steps of a round", _milliseconds(lambda a: a.rounds.costs.drafting_seconds), True, True),
-    Column("verification_ms", "ms", "verifying gamma + 1 tokens", _milliseconds(lambda a: a.rounds.costs.verification_seconds), True, True),
-    Column("overhead_ms", "ms", "fixed costs and repairs of a round", _milliseconds(lambda a: a.rounds.costs.overhead_seconds), True, True),
-    Column("round_ms", "ms", "drafting + verification + overhead", _round_ms, True, True),
-    Column("draft_cost_ratio", "", "drafting / (gamma x plain step)", _draft_cost_ratio, True),
-    Column("verify_cost_ratio", "", "verification / plain step", _over_plain(lambda a: a.rounds.costs.verification_seconds), True),
-    Column("round_cost_ratio", "", "round / plain step", _over_plain(lambda a: a.rounds.round_seconds), True),
-    Column("speedup", "", "plain / speculative time per output token", lambda a: a.rounds.speedup, True),
-    Column("speedup_low", "", "speedup at the low end of a published acceptance", lambda a: a.rounds.speedup_low, True),
-    Column("speedup_high", "", "speedup at its high end", lambda a: a.rounds.speedup_high, True),
-    Column("decision", "", "speculate, off, or unclear where the range of speedups includes 1", lambda a: DECISIONS[a.rounds.decision]),
-    Column("tokens_per_second", "tokens/s", "output tokens of the whole batch", _per_second(_seconds_per_token), True, True),
-    Column("plain_tokens_per_second", "tokens/s", "the same without speculation", _per_second(_plain), True, True),
-    Column("time_per_output_token_ms", "ms", "round / tokens_per_round", _milliseconds(_seconds_per_token), True, True),
-    Column("operations_factor", "", "operations per output token / the same of plain decoding", lambda a: a.rounds.costs.operations_ratio / a.rounds.tokens_per_round),
-    Column("bytes_factor", "", "bytes moved per output token / the same of plain decoding", lambda a: a.rounds.costs.bytes_ratio / a.rounds.tokens_per_round),
-    Column("memory_bytes", "bytes", "weights and caches on one device", _fit("needed_bytes", np.nan)),
-    Column("max_batch_size", "", "most sequences of this context that fit", _fit("max_batch_size", np.nan)),
-    Column("bound", "", "what verification waits for most: memory, compute, network or overhead", _bound, True),
-    Column("extrapolated", "", "whether this gamma lies beyond the recorded acceptance", lambda a: a.rounds.extrapolated),
+    Column("hardware", "scenario.hardware.name", "", "accelerator, by its catalogue name"),
+    Column("accelerators", "scenario.target.tensor_parallel", "", "accelerators that the target is split over"),
+    Column("target", "scenario.target.model.name", "", "target model"),
+    Column("precision", "scenario.target.precision.name", "", "number format of the target's weights"),
+    Column("kv_precision", "scenario.target.kv_precision", "", "number format of the target's cache"),
+    Column("tensor_parallel", "scenario.target.tensor_parallel", "", "devices that split each tensor of the target"),
+    Column("draft", "draft_model.model.name", "", "draft model"),
+    Column("method", "draft.method", "", "method of drafting"),
+    Column("draft_precision", "draft_model.precision.name", "", "number format of the draft's weights"),
+    Column("draft_tensor_parallel", "draft_model.tensor_parallel", "", "devices that split each tensor of the draft"),
+    Column("runtime", "scenario.runtime.name", "", "runtime card"),
+    Column("acceptance", "draft.acceptance.label", "", "acceptance, in its command-line form"),
+    Column("batch_size", "batch_size", "", "sequences decoded together"),
+    Column("context_length", "context_length", "tokens", "tokens of each sequence in the cache"),
+    Column("gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round; 0 is plain decoding"),
+    Column("tree", "tree", "", "shape of the token tree, empty for a chain"),
+    Column("nodes", "nodes", "", "verified tokens per sequence, the root included"),
+    Column("feasible", "rounds.feasible", "", "whether weights, caches and positions suffice"),
+    Column("limit", "limit", "", "what stands against it: memory, kv_cache or position"),
+    Column("limit_excess_bytes", "limit_excess_bytes", "bytes", "by how much one device's memory is exceeded"),
+    Column("best", "rounds.best", "", "whether this gamma is the best of its batch and context"),
+    Column("near_best", "near_best", "tokens", "the smallest gamma within 2 % of the best"),
+    Column("tokens_per_round", "rounds.lengths.tokens_per_round", "tokens", "emitted tokens per round, bonus included"),
+    Column(
+        "accepted_per_drafted",
+        "rounds.lengths.accepted_per_drafted",
+        "",
+        "accepted / drafted tokens",
+    ),
+    _time("plain_step_ms", "plain_step_ms", "ms", "one plain decoding step"),
+    _time("drafting_ms", "drafting_ms", "ms", "all draft steps of a round"),
+    _time("verification_ms", "verification_ms", "ms", "verifying gamma + 1 tokens"),
+    _time("overhead_ms", "overhead_ms", "ms", "fixed costs and repairs of a round"),
+    _time("round_ms", "round_ms", "ms", "drafting + verification + overhead"),
+    Column("draft_cost_ratio", "draft_cost_ratio", "", "drafting / (gamma x plain step)"),
+    Column("verify_cost_ratio", "verify_cost_ratio", "", "verification / plain step"),
+    Column("round_cost_ratio", "rounds.round_cost_ratio", "", "round / plain step"),
+    Column("speedup", "rounds.speedup", "", "plain / speculative time per output token"),
+    Column("speedup_low", "rounds.speedup_low", "", "speedup at the low end of a published acceptance"),
+    Column("speedup_high", "rounds.speedup_high", "", "speedup at its high end"),
+    Column("decision", "decision", "", "speculate, off, or unclear where the range of speedups includes 1"),
+    _time("tokens_per_second", "tokens_per_second", "tokens/s", "output tokens of the whole batch"),
+    _time("plain_tokens_per_second", "plain_tokens_per_second", "tokens/s", "the same in plain decoding"),
+    _time("time_per_output_token_ms", "time_per_output_token_ms", "ms", "round / tokens_per_round"),
+    Column("operations_factor", "operations_factor", "", "operations per output token / those of plain decoding"),
+    Column("bytes_factor", "bytes_factor", "", "bytes moved per output token / those of plain decoding"),
+    Column("memory_bytes", "memory_bytes", "bytes", "weights and caches on one device"),
+    Column("max_batch_size", "max_batch_size", "", "most sequences of this context that fit"),
+    Column("bound", "bound", "", "what verification waits for most: memory, compute, network or overhead"),
+    Column("extrapolated", "rounds.lengths.extrapolated", "", "whether this gamma lies beyond the recorded acceptance"),
 )
 
 
-def rows(answer: Answer) -> Table:
-    """The table of one block: one row for every batch, context and gamma."""
-    infeasible = ~answer.rounds.feasible
-    blank = infeasible if infeasible.any() else None
-    absolute = answer.rounds.costs.absolute
-    columns = {}
+def rows(answer: Answer, *, assumed: Sequence[str] = (), extrapolated: Sequence[str] = ()) -> Table:
+    """The table of one block, one row for every batch, context and gamma, with the remarks that go with it."""
+    columns: dict[str, np.ndarray | Words] = {}
     for column in COLUMNS:
-        values = np.asarray(column.value(answer))
-        if values.dtype.kind in "US":
-            values = values.astype(object)
-        if column.absolute and not absolute:
-            values = np.full((), np.nan)
-        elif column.timing and blank is not None:
-            values = np.where(blank, "" if values.dtype == object else np.nan, values)
+        values = _at(answer, column.path)
+        if column.is_absolute and not answer.rounds.costs.absolute:
+            values = _NO_NUMBER
         columns[column.name] = values
-    return Table(columns, answer.rounds.axes.shape)
+    return Table(columns, answer.rounds.axes.shape, tuple(assumed), tuple(extrapolated), _BATCH_CONTEXT_GAMMA)
+
+
+_BATCH_CONTEXT_GAMMA = (1, 2, 0)
+_NO_NUMBER = np.full((), np.nan)
+_NO_TEXT = np.full((), "", dtype=object)
+_BOUNDS_OR_NONE = np.concatenate([np.array([""], dtype=object), BOUNDS])
+
+
+def _at(answer: Answer, path: str) -> np.ndarray | Words:
+    """What an answer has at a path of attributes; nothing where a part of it is None."""
+    found: object = answer
+    for name in path.split("."):
+        found = getattr(found, name)
+        if found is None:
+            return _NO_TEXT
+    if isinstance(found, Words):
+        return found
+    return np.full((), found, dtype=object) if isinstance(found, str) else np.asarray(found)

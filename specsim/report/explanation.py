@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, process_of
-from specsim.cost.passes import Pass
-from specsim.cost.roofline import BOUNDS, Machine, OperatorTime, PassTime, operator_time, pass_time
+from specsim.acceptance import AcceptedLengths, Conditional, process_of
 from specsim.cost.operators import operators
+from specsim.cost.passes import Array, Pass
+from specsim.cost.roofline import BOUNDS, Machine, OperatorTime, pass_time
+from specsim.cost.roofline import operator_time as time_of_operator
 from specsim.drafting.draft_model import draft_step
 from specsim.planning.break_even import break_even_acceptance, paying_stretches, perfect_stop_speedup
-from specsim.planning.question import Axes, Question
+from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import NEAR_BEST, Rounds, plan
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.columns import Answer, rows
 from specsim.report.table import Table
-from specsim.specs.acceptance import Published
+from specsim.specs.acceptance import typical_of
 from specsim.specs.drafter import DraftModel
+from specsim.specs.model import ServedModel
 from specsim.specs.scenario import Scenario
+
+MOST_BATCHES = 4096
+"""Batch sizes up to here are searched for where speculation pays."""
+
+MOST_CONTEXTS = 8192
+"""At most so many contexts are searched: every one of them, or evenly by ratio where a model takes more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +63,10 @@ class Explanation:
         return self.operators.to_frame()
 
     def to_text(self) -> str:
-        """All of it as text."""
+        """Title, questions and answers as text."""
         parts = [self.title]
         for section in self.sections:
-            parts.append("\n".join([f"\n{section.question}", *(f"  {line}" for line in section.lines)]))
+            parts.append("\n".join(["", section.question, *(f"  {line}" for line in section.lines)]))
         return "\n".join(parts) + "\n"
 
     def to_document(self) -> dict[str, Any]:
@@ -83,253 +92,266 @@ def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
         InputError: If a measured plain step contradicts the hardware card.
     """
     question = questions(scenario)[0]
-    axes = Axes.of(scenario.grid.batch_size, scenario.grid.context_length, scenario.grid.gamma)
-    rounds = plan(question, axes)
-    index = int(np.argmax(rounds.best[0, 0])) if best_gamma else len(axes.gamma) - 1
-    point = dataclasses.replace(axes, gamma=axes.gamma[index : index + 1])
-    answer = Answer(Block(scenario, question, point), plan(question, point))
-    row = dataclasses.replace(
-        rows(answer), assumed=tuple(notes.assumed(scenario)), extrapolated=tuple(notes.extrapolated(answer))
-    )
-    teller = _Teller(scenario, question, axes, rounds, index)
-    return Explanation(teller.title(), tuple(teller.sections()), row, _operator_table(question, point))
+    grid = scenario.grid
+    axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma)
+    rounds = plan(question, axes, whether_it_fits_or_not=True)
+    index = int(np.argmax(rounds.best[:, 0, 0])) if best_gamma else len(axes.gamma) - 1
+    point = _Point(scenario, question, axes, rounds, index)
+    here = dataclasses.replace(axes, gamma=axes.gamma[index : index + 1])
+    answer = Answer(Block(scenario, question, here), plan(question, here))
+    row = rows(answer, assumed=notes.assumed(scenario), extrapolated=notes.extrapolated(answer))
+    return Explanation(_title(point), tuple(_sections(point)), row, _operator_table(point))
 
 
-class _Teller:
-    """Puts the numbers of one operating point into sentences."""
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The operating point with all draft lengths around it."""
 
-    def __init__(self, scenario: Scenario, question: Question, axes: Axes, rounds: Rounds, index: int) -> None:
-        self.scenario = scenario
-        self.question = question
-        self.axes = axes
-        self.rounds = rounds
-        self.index = index
-        self.gamma = int(axes.gamma[index])
-        self.batch, self.context = scenario.grid.batch_size[0], scenario.grid.context_length[0]
+    scenario: Scenario
+    question: Question
+    axes: Axes
+    rounds: Rounds
+    index: int
 
-    def title(self) -> str:
-        scenario, draft = self.scenario, self.question.draft
-        drafter = draft.model.title or draft.model.name if isinstance(draft, DraftModel) else "a drafter of measured cost"
-        if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
-            return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {self.gamma}"
-        target = scenario.target
-        return (
-            f"{target.model.title or target.model.name} ({target.precision.name}, tensor parallel {target.tensor_parallel}) on "
-            f"{scenario.hardware.title or scenario.hardware.name}, runtime {scenario.runtime.name}\n"
-            f"{drafter}, {draft.acceptance.label}, batch {self.batch}, context {self.context}, gamma {self.gamma}"
-        )
+    @property
+    def gamma(self) -> int:
+        return int(self.gammas[self.index])
 
-    def at(self, values: np.ndarray, index: int | None = None) -> float:
-        """The value of this point, or of another draft length."""
-        whole = np.broadcast_to(values, self.axes.shape)
-        return float(whole[0, 0, self.index if index is None else index])
+    @property
+    def gammas(self) -> np.ndarray:
+        """All draft lengths, shape (G,)."""
+        return self.axes.gamma.reshape(-1)
 
-    def ms(self, seconds: np.ndarray) -> str:
-        """A time: in milliseconds, or in plain steps where no absolute time is known."""
+    @property
+    def batch(self) -> int:
+        return self.scenario.grid.batch_size[0]
+
+    @property
+    def context(self) -> int:
+        return self.scenario.grid.context_length[0]
+
+    @property
+    def cards(self) -> tuple[Machine, ServedModel] | None:
+        """Machine and target, None where only measured costs are known."""
+        machine, target = self.question.machine, self.question.target
+        return None if machine is None or target is None else (machine, target)
+
+    @property
+    def lengths(self) -> AcceptedLengths:
+        acceptance = typical_of(self.question.draft.acceptance)
+        return process_of(acceptance).lengths(self.gammas[self.index : self.index + 1])
+
+    def all(self, values: np.ndarray) -> np.ndarray:
+        """The values of all draft lengths."""
+        return np.broadcast_to(values, self.axes.shape)[:, 0, 0]
+
+    def at(self, values: np.ndarray) -> float:
+        """The value of this draft length."""
+        return float(self.all(values)[self.index])
+
+    def time(self, seconds: Array) -> str:
+        """A time in milliseconds, or in plain steps where no absolute time is known."""
         value = self.at(seconds)
         return f"{value * 1e3:.3f} ms" if self.rounds.costs.absolute else f"{value:.3f} plain steps"
 
-    def sections(self) -> list[Section]:
-        found = [Section("What comes out?", tuple(self._verdict()))]
-        if self.question.machine is not None and self.question.target is not None:
-            found.append(Section("1. What does the plain step wait for?", tuple(self._plain_step())))
-        found.append(Section("2. How cheap is the drafter, in time?", tuple(self._drafter())))
-        found.append(Section("3. How many drafts are accepted?", tuple(self._acceptance())))
-        found.append(Section("4. How does verification grow with gamma?", tuple(self._verification())))
-        if self.rounds.fit is not None:
-            found.append(Section("5. What do two models squeeze out?", tuple(self._memory())))
-        found.append(Section("6. Does the output stay the same?", (
-            "Speculative sampling keeps the target's distribution; greedy decoding keeps its tokens, but for ties that",
-            "fall differently in a batched pass. Lossy rules are not assumed here.",
-        )))
-        found.append(Section("7. Where does it stop paying?", tuple(self._break_even())))
-        if self.question.machine is not None:
-            found.append(Section("Which card entries were used?", tuple(self._cards(self.question.machine))))
-        return found
-
-    def _verdict(self) -> list[str]:
-        rounds = self.rounds
-        if rounds.fit is not None and not rounds.feasible[0, 0, self.index]:
-            excess = self.at(rounds.fit.excess_bytes)
-            over = f"; memory is exceeded by {excess / 1e9:.1f} GB on each device" if excess else "; the context exceeds the model's positions"
-            yield_line = [f"This point does not fit{over}. The times below are what it would take."]
-        else:
-            yield_line = []
-        speedup, best = self.at(rounds.speedup), int(np.argmax(rounds.best[0, 0])) if rounds.best.any() else None
-        lines = [*yield_line, (
-            f"{speedup:.3f}x: {self.at(rounds.tokens_per_round):.3f} tokens per round x plain step {self.ms(rounds.costs.plain_seconds)} "
-            f"/ round {self.ms(rounds.round_seconds)}"
-        )]
-        low, high = self.at(rounds.speedup_low), self.at(rounds.speedup_high)
-        if not np.isnan(low):
-            lines.append(f"Between {low:.2f}x and {high:.2f}x for the middle half of published acceptances.")
-        if best is not None:
-            top, near = int(self.axes.gamma[best]), int(np.broadcast_to(rounds.near_best, self.axes.shape)[0, 0, 0])
-            lines.append(
-                "Best: do not speculate." if top == 0 else
-                f"Best gamma up to {int(self.axes.gamma.max())}: {top} ({self.at(rounds.speedup, best):.3f}x); "
-                f"{near} is the smallest within {NEAR_BEST:.0%} of it."
-            )
-        return lines
-
-    def _plain_step(self) -> list[str]:
-        machine, target = self.question.machine, self.question.target
-        assert machine is not None
-        assert target is not None
-        time = pass_time(Pass(target, np.float64(self.batch), np.ones(()), np.float64(self.context)), machine)
-        return [f"{float(time.seconds) * 1e3:.3f} ms, bound by {BOUNDS[int(time.bound)]}: {_parts(time)}"]
-
-    def _drafter(self) -> list[str]:
-        rounds = self.rounds
+    def passes(self) -> Iterable[tuple[str, Pass]]:
+        """The different passes of a round and of plain decoding, by name."""
+        if self.cards is None:
+            return
+        _, target = self.cards
+        yield "plain", plain_step(target, self.batch, self.context)
         if self.gamma == 0:
-            return ["Nothing is drafted at gamma 0."]
-        per_step = self.at(rounds.costs.drafting_seconds) / self.gamma
-        ratio = per_step / self.at(rounds.costs.plain_seconds)
-        lines = [f"Drafting {self.ms(rounds.costs.drafting_seconds)} a round; draft_cost_ratio {ratio:.4f} a step."]
-        draft, target = self.question.draft, self.question.target
-        if isinstance(draft, DraftModel) and target is not None:
-            share = draft.model.parameters / target.model.parameters
-            lines.append(f"It has {share:.1%} of the target's parameters and takes {ratio:.1%} of its time.")
-        rate = self._typical_rate()
-        if rate is not None:
-            lines.append(
-                f"Knowing where each draft is rejected would give {perfect_stop_speedup(rate, ratio):.2f}x at best, at "
-                f"{1 / (1 - rate) if rate < 1 else np.inf:.2f} tokens a round."
-            )
-        return lines
-
-    def _typical_rate(self) -> float | None:
-        acceptance = self.question.draft.acceptance
-        spec = acceptance.typical if isinstance(acceptance, Published) else acceptance
-        conditional = getattr(process_of(spec), "conditional", ())
-        return conditional[0] if len(conditional) == 1 else None
-
-    def _lengths(self) -> AcceptedLengths:
-        acceptance = self.question.draft.acceptance
-        spec = acceptance.typical if isinstance(acceptance, Published) else acceptance
-        return process_of(spec).lengths(np.array([self.gamma]))
-
-    def _acceptance(self) -> list[str]:
-        lengths = self._lengths()
-        shares = " ".join(f"{k}: {p:.1%}" for k, p in enumerate(lengths.distribution[0][: self.gamma + 1]))
-        return [
-            f"{float(lengths.tokens_per_round[0]):.3f} tokens a round, standard deviation {float(lengths.variance[0]) ** 0.5:.2f}.",
-            f"Accepted drafts per round: {shares}",
-        ]
-
-    def _verification(self) -> list[str]:
-        ratio = np.broadcast_to(self.rounds.costs.verification_seconds / self.rounds.costs.plain_seconds, self.axes.shape)
-        speedup = np.broadcast_to(self.rounds.speedup, self.axes.shape)
-        gammas = self.axes.gamma.tolist()
-        lines = [
-            "gamma             " + " ".join(f"{g:>7d}" for g in gammas),
-            "verify_cost_ratio " + " ".join(f"{r:>7.3f}" for r in ratio[0, 0]),
-            "speedup           " + " ".join(f"{s:>7.3f}" for s in speedup[0, 0]),
-        ]
-        if self.rounds.costs.bound is not None:
-            lines.append(f"At gamma {self.gamma} it waits for {BOUNDS[int(self.at(self.rounds.costs.bound))]}.")
-        return lines
-
-    def _memory(self) -> list[str]:
-        fit, costs = self.rounds.fit, self.rounds
-        assert fit is not None
-        assert self.question.machine is not None
-        machine = self.question.machine
-        capacity = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
-        lines = [f"{self.at(fit.needed_bytes) / 1e9:.2f} GB of {capacity / 1e9:.2f} GB usable on each device."]
-        alone = plan(self.question, dataclasses.replace(self.axes, gamma=np.array([0]))).fit
-        if alone is not None:
-            before, after = float(np.max(alone.max_batch_size)), self.at(costs.fit.max_batch_size) if costs.fit else 0.0
-            lines.append(f"Largest batch at this context: {before:.0f} without the draft, {after:.0f} with it.")
-        return lines
-
-    def _break_even(self) -> list[str]:
-        question, axes = self.question, self.axes
-        rates = break_even_acceptance(question, axes)[0, 0]
-        lines = []
-        if np.isfinite(rates).any():
-            least = int(np.nanargmin(rates))
-            here = f"; at gamma {self.gamma}, {rates[self.index]:.4f}" if np.isfinite(rates[self.index]) else ""
-            lines.append(
-                f"Break-even acceptance_rate: {rates[least]:.4f} (at gamma {int(axes.gamma[least])}, independent drafts){here}"
-            )
-        else:
-            lines.append("No acceptance rate makes a draft length up to "
-                         f"{int(axes.gamma.max())} pay here.")
-        if question.machine is None or question.target is None:
-            return lines
-        batches = Axes.of(np.arange(1, _MOST_BATCHES + 1), [self.context], axes.gamma)
-        lines.append(f"At context {self.context} it pays at batch {_stretches(paying_stretches(question, batches, 'batch_size'))}.")
-        positions = question.target.model.max_positions
-        values = np.arange(0, positions) if positions <= _MOST_CONTEXTS else np.unique(np.geomspace(1, positions, _MOST_CONTEXTS).astype(int))
-        contexts = Axes.of([self.batch], values, axes.gamma)
-        found = _stretches(paying_stretches(question, contexts, "context_length"))
-        lines.append(f"At batch {self.batch} it pays at context {found}.")
-        return lines
-
-    def _cards(self, machine: Machine) -> list[str]:
-        kernels, runtime, hardware = machine.kernels, machine.runtime, machine.hardware
-        rate = hardware.dense_rate.of(self.question.target.precision.rate) if self.question.target is not None else None
-        owner = "runtime" if runtime.kernels is not None else "hardware"
-        return [
-            f"hardware {hardware.name}: {hardware.memory.bandwidth_bytes_per_second / 1e12:g} TB/s, "
-            f"{(rate or 0) / 1e12:g} TFLOP/s dense, {hardware.memory.capacity_bytes / 1e9:g} GB",
-            f"kernels {kernels.name} (of the {owner} card): memory {kernels.memory_efficiency:g}, attention memory "
-            f"{kernels.attention_memory_efficiency:g}, compute {kernels.compute_efficiency:g}, "
-            f"{kernels.matrix_overhead_seconds * 1e6:g} us a product, {kernels.attention_overhead_seconds * 1e6:g} us an attention call",
-            f"runtime {runtime.name}: {runtime.layer_overhead_seconds * 1e6:.4g} us a layer, {runtime.step_overhead_seconds * 1e3:g} ms a step, "
-            f"{runtime.round_overhead_seconds * 1e3:g} ms a round, {runtime.draft_step_overhead_seconds * 1e3:g} ms a draft step, "
-            f"aggregation by {runtime.aggregation}, {runtime.corner} corner",
-        ]
+            return
+        batch, context = np.asarray(float(self.batch)), np.asarray(float(self.context))
+        if isinstance(self.question.draft, DraftModel):
+            yield "draft_step", draft_step(self.question.draft, batch, context)
+        yield "verification", Pass(target, batch, np.asarray(self.gamma + 1.0), context)
 
 
-_MOST_BATCHES = 4096
-_MOST_CONTEXTS = 8192
+def _title(point: _Point) -> str:
+    scenario, draft = point.scenario, point.question.draft
+    drafter = _name(draft) if isinstance(draft, DraftModel) else "a drafter of measured cost"
+    if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
+        return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {point.gamma}"
+    target = scenario.target
+    return (
+        f"{_name(target)} ({target.precision.name}, tensor parallel {target.tensor_parallel}) "
+        f"on {scenario.hardware.title or scenario.hardware.name}, runtime {scenario.runtime.name}\n"
+        f"{drafter}, {draft.acceptance.label}, batch {point.batch}, context {point.context}, gamma {point.gamma}"
+    )
+
+
+def _name(served: ServedModel) -> str:
+    return served.model.title or served.model.name
+
+
+def _sections(point: _Point) -> Iterable[Section]:
+    yield Section("What comes out?", tuple(_verdict(point)))
+    if point.cards is not None:
+        yield Section("1. What does the plain step wait for?", tuple(_plain(point, *point.cards)))
+    yield Section("2. How cheap is the drafter, in time?", tuple(_drafter(point)))
+    yield Section("3. How many drafts are accepted?", tuple(_accepted(point)))
+    yield Section("4. How does verification grow with gamma?", tuple(_verification(point)))
+    if point.cards is not None:
+        yield Section("5. What do two models squeeze out?", tuple(_memory(point, *point.cards)))
+    yield Section("6. Does the output stay the same?", _SAME_OUTPUT)
+    yield Section("7. Where does it stop paying?", tuple(_break_even(point)))
+    if point.cards is not None:
+        yield Section("Which card entries were used?", tuple(_entries(*point.cards)))
+
+
+_SAME_OUTPUT = (
+    "Speculative sampling keeps the target's distribution; greedy decoding keeps its tokens, but for ties",
+    "that fall differently in a batched pass. Lossy acceptance rules are not assumed here.",
+)
+
+
+def _verdict(point: _Point) -> Iterable[str]:
+    rounds, fit = point.rounds, point.rounds.fit
+    if fit is not None and not point.at(rounds.feasible):
+        excess = point.at(fit.excess_bytes)
+        why = f"it exceeds memory by {excess / 1e9:.1f} GB a device" if excess else "it exceeds the model's positions"
+        yield f"This point does not fit: {why}. The times below are what it would take."
+    plain, whole = point.time(rounds.costs.plain_seconds), point.time(rounds.round_seconds)
+    tokens = f"{point.at(rounds.lengths.tokens_per_round):.3f} tokens per round"
+    yield f"{point.at(rounds.speedup):.3f}x: {tokens} x plain step {plain} / round {whole}"
+    low, high = point.at(rounds.speedup_low), point.at(rounds.speedup_high)
+    if not np.isnan(low):
+        yield f"Between {low:.2f}x and {high:.2f}x for the middle half of published acceptances."
+    if not rounds.best.any():
+        return
+    best = int(np.argmax(rounds.best[:, 0, 0]))
+    gamma, near = int(point.gammas[best]), int(point.all(rounds.near_best)[0])
+    if gamma == 0:
+        yield "Best: do not speculate."
+    else:
+        found = f"{gamma} ({point.all(rounds.speedup)[best]:.3f}x)"
+        yield f"Best gamma up to {point.axes.gamma.max()}: {found}; {near} is the smallest within {NEAR_BEST:.0%}."
+
+
+def _plain(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str]:
+    time = pass_time(plain_step(target, point.batch, point.context), machine)
+    parts = (time.memory_seconds, time.compute_seconds, time.network_seconds, time.overhead_seconds)
+    shares = ", ".join(
+        f"{name} {float(seconds) / float(time.seconds):.0%}"
+        for name, seconds in zip(BOUNDS, parts, strict=True)
+        if float(seconds) > 0
+    )
+    yield f"{float(time.seconds) * 1e3:.3f} ms, mostly for {BOUNDS[int(time.bound)]}: {shares}."
+
+
+def _drafter(point: _Point) -> Iterable[str]:
+    costs = point.rounds.costs
+    if point.gamma == 0:
+        yield "Nothing is drafted at gamma 0."
+        return
+    ratio = point.at(costs.drafting_seconds) / point.gamma / point.at(costs.plain_seconds)
+    yield f"Drafting {point.time(costs.drafting_seconds)} a round; draft_cost_ratio {ratio:.4f}."
+    draft, target = point.question.draft, point.question.target
+    if isinstance(draft, DraftModel) and target is not None:
+        share = draft.model.parameters / target.model.parameters
+        yield f"One step takes {ratio:.1%} of a plain step's time with {share:.1%} of the target's parameters."
+    process = process_of(typical_of(draft.acceptance))
+    rate = process.single_rate if isinstance(process, Conditional) else None
+    if rate is not None and rate < 1:
+        bound, tokens = perfect_stop_speedup(rate, ratio), 1 / (1 - rate)
+        yield f"A drafter that knew where it will be rejected would reach {bound:.2f}x, at {tokens:.2f} tokens a round."
+
+
+def _accepted(point: _Point) -> Iterable[str]:
+    lengths = point.lengths
+    tokens, deviation = float(lengths.tokens_per_round[0]), float(lengths.variance[0]) ** 0.5
+    yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
+    shares = enumerate(lengths.distribution[0, : point.gamma + 1])
+    yield "Accepted drafts of a round: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
+
+
+def _verification(point: _Point) -> Iterable[str]:
+    costs = point.rounds.costs
+    ratio = point.all(costs.verification_seconds / costs.plain_seconds)
+    yield "gamma             " + " ".join(f"{g:>7d}" for g in point.gammas)
+    yield "verify_cost_ratio " + " ".join(f"{r:>7.3f}" for r in ratio)
+    yield "speedup           " + " ".join(f"{s:>7.3f}" for s in point.all(point.rounds.speedup))
+    if costs.bound is not None:
+        yield f"At gamma {point.gamma} it waits mostly for {BOUNDS[int(point.at(costs.bound))]}."
+
+
+def _memory(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str]:
+    fit = point.rounds.fit
+    if fit is None:
+        return
+    usable = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
+    yield f"Weights and caches take {point.at(fit.needed_bytes) / 1e9:.2f} of {usable / 1e9:.2f} GB on each device."
+    with_draft = point.at(fit.max_batch_size)
+    without = float(point.all(fit.max_batch_size)[0])
+    yield f"Largest batch at this context: {without:.0f} in plain decoding, {with_draft:.0f} at gamma {point.gamma}."
+
+
+def _break_even(point: _Point) -> Iterable[str]:
+    question, axes = point.question, point.axes
+    rates = point.all(break_even_acceptance(question, axes))
+    if np.isfinite(rates).any():
+        least = int(np.nanargmin(rates))
+        own = float(rates[point.index])
+        here = f"; {own:.4f} at gamma {point.gamma}" if np.isfinite(own) else ""
+        yield f"Acceptance_rate, independent drafts: {float(rates[least]):.4f} at gamma {point.gammas[least]}{here}."
+    else:
+        yield f"Acceptance_rate: none is high enough for a gamma up to {axes.gamma.max()}."
+    if point.cards is None:
+        return
+    batches = Axes.of(np.arange(1, MOST_BATCHES + 1), [point.context], axes.gamma)
+    found = _stretches(paying_stretches(question, batches, "batch_size"))
+    yield f"Batch, at context {point.context}: it pays {found}."
+    positions = point.cards[1].model.max_positions
+    every = np.arange(positions)
+    contexts = every if positions <= MOST_CONTEXTS else np.unique(np.geomspace(1, positions, MOST_CONTEXTS).astype(int))
+    found = _stretches(paying_stretches(question, Axes.of([point.batch], contexts, axes.gamma), "context_length"))
+    yield f"Context, at batch {point.batch}: it pays {found}."
 
 
 def _stretches(stretches: list[tuple[int, int, bool]]) -> str:
     if not stretches:
         return "nowhere"
-    return ", ".join(
-        f"{first} to {last}{' (the last that fits)' if to_the_end else ''}" if first != last else f"{first}"
-        for first, last, to_the_end in stretches
+    return "from " + ", and from ".join(
+        f"{first} to {last}{' (the last that fits)' if to_the_end else ''}" for first, last, to_the_end in stretches
     )
 
 
-def _parts(time: PassTime) -> str:
-    parts = zip(BOUNDS, (time.memory_seconds, time.compute_seconds, time.network_seconds, time.overhead_seconds), strict=True)
-    return ", ".join(f"{name} {float(seconds) / float(time.seconds):.0%}" for name, seconds in parts if float(seconds) > 0)
+def _entries(machine: Machine, target: ServedModel) -> Iterable[str]:
+    hardware, kernels, runtime = machine.hardware, machine.kernels, machine.runtime
+    rate = hardware.dense_rate.of(target.precision.rate) or 0.0
+    memory = hardware.memory
+    yield (
+        f"hardware {hardware.name}: {memory.bandwidth_bytes_per_second / 1e12:g} TB/s, {rate / 1e12:g} TFLOP/s dense "
+        f"at {target.precision.rate}, {memory.capacity_bytes / 1e9:g} GB"
+    )
+    yield (
+        f"kernels {kernels.name}, by the {'runtime' if runtime.kernels is not None else 'hardware'} card: "
+        f"memory {kernels.memory_efficiency:g}, attention memory {kernels.attention_memory_efficiency:g}, "
+        f"compute {kernels.compute_efficiency:g}, {kernels.matrix_overhead_seconds * 1e6:g} us a matrix product, "
+        f"{kernels.attention_overhead_seconds * 1e6:g} us an attention call"
+    )
+    yield (
+        f"runtime {runtime.name}: {runtime.layer_overhead_seconds * 1e6:.4g} us a layer, "
+        f"{runtime.step_overhead_seconds * 1e3:g} ms a step, {runtime.round_overhead_seconds * 1e3:g} ms a round, "
+        f"{runtime.draft_step_overhead_seconds * 1e3:g} ms a draft step; limits taken by {runtime.aggregation}, "
+        f"{runtime.corner} corner"
+    )
 
 
-def _operator_table(question: Question, point: Axes) -> Table:
+def _operator_table(point: _Point) -> Table:
     """One row for each operator of the plain step, of one draft step and of verification."""
+    found: list[tuple[object, ...]] = []
+    if point.cards is not None:
+        for name, one in point.passes():
+            times = [time_of_operator(operator, one, point.cards[0]) for operator in operators(one)]
+            found += [(name, time.operator.name, time.operator.runs, *_figures(time)) for time in times]
     names = ("pass", "operator", "runs", "ms", "operations", "moved_bytes", "bound")
-    found: list[tuple[Any, ...]] = []
-    if question.machine is not None and question.target is not None:
-        batch, context = point.batch_size.reshape(()), point.context_length.reshape(())
-        gamma = point.gamma.astype(float).reshape(())
-        passes = [("plain", Pass(question.target, batch, np.ones(()), context))]
-        if float(gamma) > 0:
-            if isinstance(question.draft, DraftModel):
-                passes.append(("draft_step", draft_step(question.draft, batch, context)))
-            passes.append(("verification", Pass(question.target, batch, gamma + 1.0, context)))
-        for name, one in passes:
-            found += [_operator_row(name, operator_time(o, one, question.machine)) for o in operators(one)]
-    columns = {name: np.array([row[i] for row in found], dtype=None if found and isinstance(found[0][i], float) else object)
-               for i, name in enumerate(names)}
+    columns = {name: np.array([row[i] for row in found], dtype=object) for i, name in enumerate(names)}
     return Table(columns, (len(found),))
 
 
-def _operator_row(pass_name: str, time: OperatorTime) -> tuple[Any, ...]:
-    memory, compute = float(time.memory_seconds), float(time.compute_seconds)
-    limits = {"memory": memory, "compute": compute, "network": float(time.network_seconds), "overhead": float(time.overhead_seconds)}
-    bound = max(limits, key=lambda name: limits[name])
-    return (
-        pass_name,
-        time.operator.name,
-        time.operator.count,
-        float(time.seconds) * 1e3,
-        float(time.operations),
-        float(time.moved_bytes),
-        bound,
-    )
+def _figures(time: OperatorTime) -> tuple[float, float, float, str]:
+    limits = (time.memory_seconds, time.compute_seconds, time.network_seconds, time.overhead_seconds)
+    bound = str(BOUNDS[int(np.argmax([float(seconds) for seconds in limits]))])
+    return float(time.seconds) * 1e3, float(time.operations), float(time.moved_bytes), bound

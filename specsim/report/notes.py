@@ -31,10 +31,8 @@ def assumed(scenario: Scenario) -> list[str]:
     for draft in scenario.drafts:
         acceptance = draft.acceptance
         if isinstance(acceptance, Published):
-            notes.append(
-                f"acceptance of {_called(draft)}: {acceptance.basis}; rate {acceptance.low.label.removeprefix('rate=')} to "
-                f"{acceptance.high.label.removeprefix('rate=')}"
-            )
+            spread = f"{acceptance.low.label} to {acceptance.high.label}"
+            notes.append(f"acceptance of {_called(draft)}: {acceptance.basis}, {spread}")
         elif isinstance(acceptance, Length | Drafted):
             notes.append(f"acceptance of {_called(draft)}: one rate for all positions, from {acceptance.label}")
     return notes
@@ -42,7 +40,7 @@ def assumed(scenario: Scenario) -> list[str]:
 
 def extrapolated(answer: Answer) -> list[str]:
     """Which draft lengths lie beyond the recorded acceptance."""
-    beyond = answer.rounds.axes.gamma[answer.rounds.extrapolated]
+    beyond = answer.rounds.axes.gamma[answer.rounds.lengths.extrapolated]
     if not beyond.size:
         return []
     use = "" if answer.block.question.extrapolate else ", which is never called best unless asked for"

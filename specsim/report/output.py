@@ -26,10 +26,10 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     except OSError as error:
         raise InputError(Fault(f"cannot write {path}: {error.strerror}.", Place(parameter="output"))) from None
     try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

@@ -19,27 +19,44 @@ Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True, eq=False)
+class Words:
+    """A column of few different words: an array of indexes, and the words."""
+
+    codes: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """Columns of one length, with what was assumed and extrapolated to get them.
 
     Attributes:
-        columns: Name to array; all broadcast to ``shape`` and are read in C order.
+        columns: Name to array or words; all broadcast to ``shape``.
         shape: Shape of the grid whose points are the rows.
+        row_order: Axes of the grid from the slowest to the fastest along the rows; C order if empty.
         assumed: What was assumed, one sentence each.
         extrapolated: What was extrapolated, one sentence each.
     """
 
-    columns: Mapping[str, np.ndarray]
+    columns: Mapping[str, np.ndarray | Words]
     shape: tuple[int, ...]
     assumed: tuple[str, ...] = field(default=())
     extrapolated: tuple[str, ...] = field(default=())
+    row_order: tuple[int, ...] = field(default=())
 
     def __len__(self) -> int:
         return int(np.prod(self.shape))
 
     def __getitem__(self, name: str) -> np.ndarray:
         """One column as a flat array."""
-        return np.broadcast_to(self.columns[name], self.shape).reshape(-1)
+        column = self.columns[name]
+        if isinstance(column, Words):
+            return column.words[self._flat(column.codes)]
+        return self._flat(column)
+
+    def _flat(self, values: np.ndarray) -> np.ndarray:
+        whole = np.broadcast_to(values, self.shape)
+        return (whole.transpose(self.row_order) if self.row_order else whole).reshape(-1)
 
     def where(self, mask: np.ndarray) -> Table:
         """The rows at which a flat mask holds."""
@@ -49,16 +66,16 @@ class Table:
     def cells(self, name: str) -> Iterable[Cell]:
         """One column as plain Python values; None where there is none (NaN, or no text)."""
         column = self.columns[name]
-        if column.ndim == 0 or column.size == 1:
-            return itertools.repeat(_cell(column.reshape(-1)[0].item() if column.dtype != object else column.reshape(-1)[0]), len(self))
+        if isinstance(column, np.ndarray) and column.size == 1:
+            return itertools.repeat(_cell(column.reshape(-1).tolist()[0]), len(self))
         values = self[name]
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            return (None if value != value else value for value in values.tolist())
-        return values.tolist() if values.dtype.kind != "O" else [_cell(value) for value in values.tolist()]
+        if values.dtype.kind == "O" or (values.dtype.kind == "f" and np.isnan(values).any()):
+            return map(_cell, values.tolist())
+        return values.tolist()
 
     def rows(self) -> Iterator[dict[str, Cell]]:
         """Rows as dictionaries."""
-        for values in zip(*(self.cells(name) for name in self.columns), strict=False):
+        for values in zip(*map(self.cells, self.columns), strict=True):
             yield dict(zip(self.columns, values, strict=True))
 
     def to_frame(self) -> pd.DataFrame:
@@ -78,15 +95,22 @@ class Table:
         writer = csv.writer(buffer, lineterminator="\n")
         if header:
             writer.writerow(self.columns)
-        writer.writerows(zip(*(map(_csv_cell, self.cells(name)) if self._has_flags(name) else self.cells(name) for name in self.columns), strict=False))
+        writer.writerows(zip(*map(self._csv_cells, self.columns), strict=True))
         return buffer.getvalue()
 
-    def _has_flags(self, name: str) -> bool:
-        return self.columns[name].dtype.kind == "b"
+    def _csv_cells(self, name: str) -> Iterable[Cell]:
+        cells = self.cells(name)
+        column = self.columns[name]
+        is_flag = isinstance(column, np.ndarray) and column.dtype.kind == "b"
+        return ("true" if cell else "false" for cell in cells) if is_flag else cells
 
     def to_json(self) -> str:
         """The table as JSON: rows, what was assumed, what was extrapolated."""
-        content = {"rows": list(self.rows()), "assumed": list(self.assumed), "extrapolated": list(self.extrapolated)}
+        content = {
+            "rows": list(self.rows()),
+            "assumed": list(self.assumed),
+            "extrapolated": list(self.extrapolated),
+        }
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -109,8 +133,5 @@ def closing_lines(table: Table) -> list[str]:
 
 
 def _cell(value: Any) -> Cell:
+    # NaN is the one value that differs from itself.
     return None if value is None or value != value or value == "" else value
-
-
-def _csv_cell(value: Cell) -> Cell:
-    return {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else value

@@ -71,8 +71,7 @@ class Length:
     def __post_init__(self) -> None:
         if self.tokens_per_round > self.gamma + 1:
             raise Contradiction(
-                f"A round at gamma {self.gamma} emits at most {self.gamma + 1} tokens, "
-                f"found {self.tokens_per_round:g}."
+                f"A round at gamma {self.gamma} emits at most {self.gamma + 1} tokens, found {self.tokens_per_round:g}."
             )
 
     @property
@@ -119,6 +118,11 @@ class Published:
     def label(self) -> str:
         """The command-line form."""
         return f"task={self.task}"
+
+
+def typical_of(acceptance: Point | Published) -> Point:
+    """The acceptance itself, or the middle of what was published."""
+    return acceptance.typical if isinstance(acceptance, Published) else acceptance
 
 
 Acceptance = Annotated[Point | Published, Tagged("kind", (*_POINTS, Published))]

@@ -57,7 +57,7 @@ class Tagged:
     @property
     def by_tag(self) -> dict[str, type]:
         """Each record by the word that calls for it."""
-        return {f.default: r for r in self.records for f in dataclasses.fields(r) if f.name == self.tag}
+        return {str(f.default): r for r in self.records for f in dataclasses.fields(r) if f.name == self.tag}
 
     def __get_pydantic_core_schema__(self, source: object, handler: Any) -> dict[str, Any]:
         choices = {tag: handler.generate_schema(r) for tag, r in self.by_tag.items()}
@@ -77,8 +77,9 @@ def quantity(dimension: units.Dimension, *, positive: bool = False) -> Kind:
             raise ValueError(f'{dimension.name} above 0, such as "{dimension.example}"')
         return number
 
-    schema = {"type": "string", "pattern": r"^\s*[-+]?[0-9.eE+-]+\s*\S+\s*$", "examples": [dimension.example]}
-    return Kind(read, dimension.format, schema)
+    units_known = "|".join(map(re.escape, dimension.scales))
+    pattern = rf"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*({units_known})\s*$"
+    return Kind(read, dimension.format, {"type": "string", "pattern": pattern, "examples": [dimension.example]})
 
 
 def whole(minimum: int) -> Kind:
@@ -99,6 +100,8 @@ def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = Fa
         bounds = f"above {minimum:g}" + (f", at most {maximum:g}" if math.isfinite(maximum) else "")
 
     def read(value: object) -> float:
+        if isinstance(value, str) and value.strip().endswith("%"):
+            raise ValueError(f"a number {bounds}, as a fraction and not as a percentage")
         fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not fits or not minimum <= value <= maximum or (open_minimum and value == minimum):  # type: ignore[operator]
             raise ValueError(f"a number {bounds}")
@@ -144,11 +147,17 @@ def tuple_of(kind: Kind, *, what: str) -> Kind:
         except ValueError as error:
             raise ValueError(f"a list of {what}, each {error}") from None
 
-    return Kind(read, lambda values: [kind.write(v) for v in values], {"type": "array", "items": kind.json_schema, "minItems": 1})
+    return Kind(
+        read,
+        lambda values: [kind.write(v) for v in values],
+        {"type": "array", "items": kind.json_schema, "minItems": 1},
+    )
 
 
-_RANGE = re.compile(r"(\d+k?)\s*\.\.\s*(\d+k?)\s*(?:\*\s*(\d+))?")
+_WHOLE = re.compile(r"[0-9]{1,18}k?")
+_RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
+_LARGEST = 1_000_000_000
 
 
 def _axis_number(text: str) -> int:
@@ -156,22 +165,28 @@ def _axis_number(text: str) -> int:
 
 
 def _axis_values(part: object) -> Iterable[int]:
-    """The numbers that one entry of an axis stands for: ``8``, ``"4k"``, ``"1..16"`` or ``"1..256*2"``."""
+    """The numbers that one entry of an axis stands for: ``8``, ``"4k"``, ``"1..16"`` or ``"1..256*2"``.
+
+    Raises:
+        ValueError: With what was expected, or without a text where the entry is in none of these forms.
+    """
     if isinstance(part, int) and not isinstance(part, bool):
         return (part,)
     text = str(part).strip()
-    if re.fullmatch(r"\d+k?", text) and isinstance(part, str):
+    if _WHOLE.fullmatch(text) and isinstance(part, str):
         return (_axis_number(text),)
     match = _RANGE.fullmatch(text)
     if match is None or not isinstance(part, str):
         raise ValueError
     first, last, factor = _axis_number(match[1]), _axis_number(match[2]), match[3]
-    if first > last or last - first > _MOST_VALUES and factor is None:
-        raise ValueError
+    if first > last:
+        raise ValueError("a range that rises, such as 1..16")
     if factor is None:
+        if last - first >= _MOST_VALUES:
+            raise ValueError(f"a range of at most {_MOST_VALUES:,} numbers")
         return range(first, last + 1)
     if first < 1 or int(factor) < 2:
-        raise ValueError
+        raise ValueError("a range from 1 or more whose factor is 2 or more, such as 1..256*2")
     return [first * int(factor) ** k for k in range(last.bit_length() + 1) if first * int(factor) ** k <= last]
 
 
@@ -188,12 +203,14 @@ def axis(minimum: int) -> Kind:
             parts = value
         try:
             values = tuple(v for part in parts for v in _axis_values(part))
-        except ValueError:
-            raise ValueError(expected) from None
+        except ValueError as error:
+            raise ValueError(str(error) or expected) from None
         if not values or min(values) < minimum:
             raise ValueError(expected)
+        if max(values) > _LARGEST:
+            raise ValueError(f"whole numbers of at most {_LARGEST:,}")
         if len(set(values)) < len(values):
-            raise ValueError(f"{expected}; each number once")
+            raise ValueError("each number of an axis once")
         return values
 
     return Kind(read, list, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "array"}]})

@@ -39,7 +39,11 @@ class DenseRates:
     @property
     def known(self) -> list[str]:
         """Number formats that can be computed."""
-        return [f.name.removesuffix("_operations_per_second") for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
+        return [
+            f.name.removesuffix("_operations_per_second")
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) is not None
+        ]
 
     def __post_init__(self) -> None:
         if not self.known:

@@ -99,9 +99,8 @@ class ServedModel:
     def __post_init__(self) -> None:
         heads = self.model.attention.heads
         if heads % self.tensor_parallel:
-            raise Contradiction(
-                f"tensor_parallel {self.tensor_parallel} does not divide the {heads} attention heads of {self.model.name}."
-            )
+            name = self.model.name
+            raise Contradiction(f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {name}.")
 
     @property
     def weight_bytes(self) -> float:
@@ -117,4 +116,10 @@ class ServedModel:
     @property
     def kv_bytes_per_token(self) -> float:
         """Bytes of cache that one token takes on one device, over all layers."""
-        return 2 * self.kv_heads_per_device * self.model.attention.head_dim * self.model.layers * KV_BYTES[self.kv_precision]
+        return (
+            2
+            * self.kv_heads_per_device
+            * self.model.attention.head_dim
+            * self.model.layers
+            * KV_BYTES[self.kv_precision]
+        )

@@ -79,11 +79,14 @@ def _check_runs_on(served: ServedModel, hardware: Hardware) -> None:
         known = ", ".join(hardware.dense_rate.known)
         raise Contradiction(f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}.")
     if devices > 1 and hardware.interconnect is None and hardware.host_link is None:
-        raise Contradiction(f"Tensor parallelism over {devices} devices needs an interconnect or host_link on the card {hardware.name}.")
+        raise Contradiction(
+            f"Tensor parallelism over {devices} devices needs an interconnect or host_link on the card {hardware.name}."
+        )
 
 
 def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
     if draft.tensor_parallel > target.tensor_parallel:
         raise Contradiction(
-            f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: it runs on the same devices."
+            f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: "
+            "it runs on the same devices."
         )
