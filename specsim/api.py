@@ -23,9 +23,9 @@ from specsim.catalog.strict_yaml import plain_value, write_yaml
 from specsim.errors import Fault, InputError, Place
 from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks
-from specsim.report import notes
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
+from specsim.report.notes import notes_of
 from specsim.report.table import Table, joined
 
 __all__ = [
@@ -57,8 +57,8 @@ class Options(TypedDict, total=False):
         draft_tensor_parallel: The same for the draft; as for the target.
         draft_cost_ratio: Measured: one draft step / one plain target step.
         verify_cost_ratio: Measured: verifying gamma + 1 tokens / one plain target step.
-        plain_step_ms: Measured: one plain target step [ms]; with cards it anchors the runtime at the first
-            batch and context.
+        plain_step_ms: Measured: one plain target step [ms]; with cards it anchors the runtime, at the batch and
+            context of ``"7.1@1,512"``, or else at the first ones of the grid.
         draft_operations_ratio: Operations of one draft step / of one plain step.
         repair: Extra target call after a rejection, in plain steps.
         overhead: Fixed cost of a round, in plain steps.
@@ -152,7 +152,7 @@ def sweep_blocks(resolution: Resolution) -> Iterator[Block]:
 def block_table(block: Block) -> Table:
     """The rows of one block of a grid."""
     answer = Answer(block, plan(block.question, block.axes))
-    return rows(answer, assumed=notes.assumed(block.scenario), extrapolated=notes.extrapolated(answer))
+    return rows(answer, **notes_of(answer))
 
 
 def explain(
@@ -328,13 +328,26 @@ def _costs(document: LocatedDict, given: dict[str, Any], with_cards: bool) -> No
         if name in given:
             _put(costs, name, _value(given[name]), name)
     if "plain_step_ms" in given:
-        milliseconds = _value(given["plain_step_ms"])
-        if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 < milliseconds < np.inf:
-            place = Place(parameter="plain_step_ms")
-            raise InputError(Fault(f"expected a number of milliseconds above 0, found {milliseconds!r}.", place))
-        _put(costs, "plain_step", f"{milliseconds!r} ms", "plain_step_ms")
+        _plain_step(costs, given["plain_step_ms"])
     if costs or not with_cards:
         document["costs"] = costs
+
+
+def _plain_step(costs: LocatedDict, given: Any) -> None:
+    """``7.1``, or ``7.1@1,512`` with the batch and context at which it was measured."""
+    time, at, point = str(given).partition("@")
+    milliseconds, where = _value(time), [_value(part) for part in point.split(",")]
+    numbers = [milliseconds, *where] if at else [milliseconds]
+    known = all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+    if not known or not 0 < milliseconds < np.inf or len(where) != (2 if at else 1):
+        expected = "a number of milliseconds above 0, as in 7.1, or 7.1@1,512 if measured at batch 1, context 512"
+        raise InputError(Fault(f"expected {expected}, found {str(given)!r}.", Place(parameter="plain_step_ms")))
+    _put(costs, "plain_step", f"{milliseconds!r} ms", "plain_step_ms")
+    if at:
+        point_at = _document({})
+        for name, value in zip(("batch_size", "context_length"), where, strict=True):
+            _put(point_at, name, value, "plain_step_ms")
+        _put(costs, "plain_step_at", point_at, "plain_step_ms")
 
 
 def catalog_list(kind: str | None = None) -> Table:

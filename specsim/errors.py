@@ -46,7 +46,16 @@ class Fault:
 
 
 class Contradiction(ValueError):
-    """Fields that are right one by one and wrong together; the text is a whole sentence."""
+    """Fields that are right one by one and wrong together.
+
+    Args:
+        sentence: What contradicts what, as a whole sentence.
+        field: The written name of the field to look at, None if none stands out.
+    """
+
+    def __init__(self, sentence: str, field: str | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 class SpecsimError(Exception):
@@ -60,7 +69,7 @@ class InputError(SpecsimError):
         if isinstance(faults, str):
             faults = Fault(faults)
         self.faults = (faults,) if isinstance(faults, Fault) else tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        super().__init__("\n".join(dict.fromkeys(map(str, self.faults))))
 
 
 def nearest(name: object, known: Sequence[str], *, list_all_up_to: int = 12) -> str:
@@ -70,24 +79,21 @@ def nearest(name: object, known: Sequence[str], *, list_all_up_to: int = 12) -> 
     'Nearest: a10, h100-sxm5. Known: h100-sxm5, a10, l4.'
     """
     by_lower = {entry.lower(): entry for entry in reversed(known)}
-    close = [by_lower[entry] for entry in get_close_matches(str(name).lower(), list(by_lower), n=3, cutoff=0.4)]
+    close = [by_lower[entry] for entry in get_close_matches(str(name).lower(), list(by_lower), n=3, cutoff=0.5)]
     sentences = [f"Nearest: {', '.join(close)}."] if close else []
     if len(known) <= list_all_up_to:
         sentences.append(f"Known: {', '.join(known)}.")
     return " ".join(sentences)
 
 
-def shown(value: object) -> str:
+def shown(value: object, most: int = 60) -> str:
     """A value that was found, as it would be written in YAML, and short.
 
     >>> shown({"rate": [True, float("inf")]}), shown("80 gb")
     ('{rate: [true, .inf]}', "'80 gb'")
     """
     text = _flow(value)
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
-
-
-_MOST_SHOWN = 60
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _flow(value: object) -> str:

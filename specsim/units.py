@@ -55,7 +55,8 @@ class Dimension:
     def main_units(self) -> list[str]:
         """The accepted units without rare prefixes and alternative spellings, for messages."""
         rare = ("k", "K", "P", "E", "µ", "μ")
-        return [unit for unit in self.scales if not unit.startswith(rare) and not unit.endswith(("OPS", "bit/s"))]
+        main = [unit for unit in self.scales if not unit.startswith(rare) and not unit.endswith(("OPS", "bit/s"))]
+        return main if len(main) > 1 else list(self.scales)
 
     def format(self, value: float) -> str:
         """Write an SI number with the unit that makes it short; parsing gives the same number back.

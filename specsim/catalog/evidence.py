@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from specsim.catalog.library import find
-from specsim.catalog.strict_yaml import read_yaml
+from specsim.catalog.library import read_card
 from specsim.catalog.validate import validate
-from specsim.errors import Fault, InputError, Place, nearest
+from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.specs.fields import Factor, Probability, Ratio, record
 
 TASKS = ("chat", "code", "math", "summary", "copy", "translation", "any")
@@ -49,7 +48,9 @@ class Acceptances:
     rows: tuple[Row, ...]
 
 
-def published(method: str, target: set[str], draft: set[str], task: str, place: Place) -> dict[str, Any]:
+def published(
+    method: str, target: set[str], draft: set[str], task: object, place: Place, field: str = ""
+) -> dict[str, Any]:
     """The document of a published acceptance: quartiles over the pair, else over all drafts of its method.
 
     Args:
@@ -58,13 +59,14 @@ def published(method: str, target: set[str], draft: set[str], task: str, place: 
         draft: Comparable names of the draft.
         task: One of ``TASKS``.
         place: Where the user asked, for messages.
+        field: Path of the field in which the user asked, for messages.
 
     Raises:
         InputError: If the task is not one of ``TASKS``.
     """
     if task not in TASKS:
-        raise InputError(Fault(f"unknown task {task!r}. {nearest(task, TASKS)}", place))
-    rows = validate(Acceptances, read_yaml(find("acceptance", method))).rows
+        raise InputError(Fault(f"unknown task {shown(task)}. {nearest(task, TASKS)}", place, field))
+    rows = validate(Acceptances, read_card("acceptance", method)).rows
     pair = [row for row in rows if row.target in target and row.draft in draft]
     on_task = [row for row in rows if row.task == task]
     pair_on_task = [row for row in pair if row.task == task]

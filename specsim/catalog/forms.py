@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from specsim.catalog.located import LocatedDict
-from specsim.errors import Fault, InputError, Place, nearest
+from specsim.errors import Fault, InputError, Place, nearest, shown
 
 FORMS = {
     "rate": "rate=0.8 (accepted / examined drafts)",
@@ -17,73 +18,80 @@ FORMS = {
 }
 
 
-def acceptance_document(text: str, place: Place) -> tuple[LocatedDict, str | None]:
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+def acceptance_document(text: str, place: Place, field: str = "") -> tuple[LocatedDict, str | None]:
     """The document of an acceptance written on one line, and a remark on how it was read.
 
     A bare number is read as ``rate=`` and the remark says so; a bare list is refused, since it has two readings.
 
+    Args:
+        text: What the user wrote.
+        place: Where the user wrote it, for messages.
+        field: Path of the field in which the user wrote it, for messages.
+
     Raises:
         InputError: If the text is in none of the forms.
     """
-    text = text.strip()
-    form, equals, value = (part.strip() for part in text.partition("="))
-    if not equals:
-        return _bare(text, place)
-    if form not in FORMS:
-        raise InputError(Fault(f"unknown form of acceptance {form!r}. {nearest(form, list(FORMS))}", place))
-    document: dict[str, Any]
-    if form == "task":
-        document = {"kind": "task", "task": value}
-    elif form == "rate":
-        document = {"kind": "independent", "rate": _number(value, form, place)}
-    elif form in ("conditional", "survival"):
-        kind = "positional" if form == "conditional" else "survival"
-        document = {"kind": kind, form: [_number(part, form, place) for part in value.split(",")]}
-    else:
-        share, at, gamma = value.partition("@")
-        if not at:
-            raise InputError(Fault(f"expected the draft length after @, as in {FORMS[form]}, found {text!r}.", place))
-        name = "accepted_per_drafted" if form == "drafted" else "tokens_per_round"
-        document = {"kind": form, name: _number(share, form, place), "gamma": _whole(gamma, form, place)}
-    return LocatedDict(document, place, dict.fromkeys(document, place)), None
-
-
-def _bare(text: str, place: Place) -> tuple[LocatedDict, str | None]:
-    if "," in text:
-        raise InputError(
-            Fault(
-                f"a bare list has two readings: conditional={text} (each given that all before were accepted) or "
-                f"survival={text} (unconditional, what vLLM prints per position). Write the one that is meant.",
-                place,
-            )
-        )
     try:
-        rate = float(text)
-    except ValueError:
-        raise InputError(
-            Fault(
-                f"expected an acceptance such as {'; '.join(FORMS.values())}; or a YAML file; found {text!r}.",
-                place,
-            )
-        ) from None
-    document = {"kind": "independent", "rate": rate}
-    remark = f"acceptance {text} is read as rate={text}: accepted drafts / examined drafts"
+        document, remark = _read(text.strip())
+    except ValueError as error:
+        raise InputError(Fault(str(error), place, field)) from None
     return LocatedDict(document, place, dict.fromkeys(document, place)), remark
 
 
-def _number(text: str, form: str, place: Place) -> float:
-    try:
+def bare_list(text: str) -> str:
+    """Why a list of numbers alone is refused."""
+    return (
+        f"a bare list has two readings: conditional={text} (each given that all before were accepted) or "
+        f"survival={text} (unconditional, what vLLM prints per position). Write the one that is meant."
+    )
+
+
+def _read(text: str) -> tuple[dict[str, Any], str | None]:
+    form, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        return _bare(text)
+    if form not in FORMS:
+        raise ValueError(f"unknown form of acceptance {shown(form)}. {nearest(form, list(FORMS))}")
+    if form == "task":
+        return {"kind": "task", "task": value}, None
+    if form == "rate":
+        return {"kind": "independent", "rate": _number(value, form)}, None
+    if form in ("conditional", "survival"):
+        kind = "positional" if form == "conditional" else "survival"
+        return {"kind": kind, form: [_number(part, form) for part in value.split(",")]}, None
+    share, at, gamma = value.partition("@")
+    if not at:
+        raise ValueError(f"expected the draft length after @, as in {FORMS[form]}, found {shown(text)}.")
+    name = "accepted_per_drafted" if form == "drafted" else "tokens_per_round"
+    return {"kind": form, name: _number(share, form), "gamma": _whole(gamma, form)}, None
+
+
+def _bare(text: str) -> tuple[dict[str, Any], str | None]:
+    if _NUMBER.fullmatch(text):
+        remark = f"acceptance {text} is read as rate={text}: accepted drafts / examined drafts"
+        return {"kind": "independent", "rate": float(text)}, remark
+    if "," in text:
+        raise ValueError(bare_list(text))
+    if text in FORMS:
+        raise ValueError(f"expected a value after it, as in {FORMS[text]}, found {shown(text)}.")
+    if text.endswith("%"):
+        raise ValueError(f"expected a fraction and not a percentage, as in {FORMS['rate']}, found {shown(text)}.")
+    examples = ", ".join(example.partition(" ")[0] for example in FORMS.values())
+    raise ValueError(f"expected an acceptance such as {examples}, or a YAML file, found {shown(text)}.")
+
+
+def _number(text: str, form: str) -> float:
+    if _NUMBER.fullmatch(text.strip()):
         return float(text)
-    except ValueError:
-        hint = " (a fraction, not a percentage)" if "%" in text else ""
-        raise InputError(
-            Fault(f"expected a number{hint} as in {FORMS[form]}, found {text.strip()!r}.", place)
-        ) from None
+    hint = " (a fraction, not a percentage)" if "%" in text else ""
+    raise ValueError(f"expected a number{hint} as in {FORMS[form]}, found {shown(text.strip())}.")
 
 
-def _whole(text: str, form: str, place: Place) -> int:
-    if not text.strip().isdigit():
-        raise InputError(
-            Fault(f"expected a whole draft length after @, as in {FORMS[form]}, found {text.strip()!r}.", place)
-        )
-    return int(text)
+def _whole(text: str, form: str) -> int:
+    if _WHOLE.fullmatch(text.strip()):
+        return int(text)
+    raise ValueError(f"expected a whole draft length after @, as in {FORMS[form]}, found {shown(text.strip())}.")

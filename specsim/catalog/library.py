@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from specsim.catalog.located import LocatedDict
+from specsim.catalog.located import LocatedDict, place_of
 from specsim.catalog.strict_yaml import parse_yaml, read_yaml
-from specsim.errors import Fault, InputError, Place, nearest
+from specsim.errors import Fault, InputError, Place, nearest, shown
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -33,22 +33,23 @@ def root() -> Path:
 
 @dataclass(frozen=True)
 class Shelf:
-    """One kind of card: its folder below the root, and what people call it."""
+    """One kind of card: its folder below the root, what people call it, and the kind that its files state."""
 
     kind: str
     folder: str
     what: str
+    stated: str
 
 
 SHELVES = {
     shelf.kind: shelf
     for shelf in (
-        Shelf("hardware", "hardware", "accelerator"),
-        Shelf("kernels", "hardware/kernels", "kernel family"),
-        Shelf("model", "models", "model"),
-        Shelf("runtime", "runtimes", "runtime"),
-        Shelf("acceptance", "evidence/acceptances", "collection of published acceptances"),
-        Shelf("scenario", "scenarios", "scenario"),
+        Shelf("hardware", "hardware", "accelerator", "hardware"),
+        Shelf("kernels", "hardware/kernels", "kernel family", "kernels"),
+        Shelf("model", "models", "model", "model"),
+        Shelf("runtime", "runtimes", "runtime", "runtime"),
+        Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
+        Shelf("scenario", "scenarios", "scenario", "sweep"),
     )
 }
 
@@ -58,7 +59,7 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in (root() / SHELVES[kind].folder).glob("*.yaml"))
 
 
-def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | None = None) -> Path:
+def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | None = None, field: str = "") -> Path:
     """The file of a card, by catalogue name, alias, or path of a YAML file.
 
     Args:
@@ -66,33 +67,89 @@ def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | N
         wanted: What the user wrote.
         asked_at: Where the user wrote it, for messages.
         beside: Folder to which a relative path refers; the working directory if absent.
+        field: Path of the field in which the user wrote it, for messages.
 
     Raises:
         InputError: With the nearest known names, if there is no such card.
     """
     shelf = SHELVES[kind]
-    folder = root() / shelf.folder
-    at = asked_at or Place()
-    if wanted.endswith((".yaml", ".yml")) or "/" in wanted:
-        path = (beside or Path()) / wanted
-        if path.is_file():
+    if is_path(wanted) or "/" in wanted:
+        path = _existing((beside or Path()) / wanted, asked_at, field)
+        if path is not None:
             return path
-        if wanted.endswith((".yaml", ".yml")):
-            raise InputError(Fault(f"no such file: {wanted}.", at))
-    exact = folder / f"{wanted}.yaml"
-    if re.fullmatch(r"[\w.+-]+", wanted) and exact.is_file():
-        return exact
-    known = _known_names(folder)
-    key = comparable(wanted)
-    if key in known:
-        return folder / f"{known[key]}.yaml"
-    message = f"no {shelf.what} is called {wanted!r}. {nearest(key, sorted(known))} See: specsim catalog list {kind}."
-    raise InputError(Fault(message.replace("  ", " "), at))
+    if is_path(wanted):
+        name = known_name(kind, Path(wanted).stem)
+        hint = f" The catalogue has {name}, without a suffix." if name is not None else ""
+        raise InputError(Fault(f"no such file: {shown(wanted, 200)}.{hint}", asked_at or Place(), field))
+    name = known_name(kind, wanted)
+    if name is not None:
+        return root() / shelf.folder / f"{name}.yaml"
+    close = nearest(comparable(wanted), sorted(_known_names(kind)))
+    message = f"no {shelf.what} is called {shown(wanted)}. {close} See: specsim catalog list {kind}."
+    raise InputError(Fault(message.replace("  ", " "), asked_at or Place(), field))
 
 
-def read_card(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | None = None) -> LocatedDict:
-    """The document of a card, by catalogue name, alias, or path of a YAML file."""
-    return read_yaml(find(kind, wanted, asked_at, beside))
+def known_name(kind: str, name: str) -> str | None:
+    """The catalogue name that a name or an alias stands for, if there is one."""
+    return _known_names(kind).get(comparable(name))
+
+
+def is_path(wanted: str) -> bool:
+    """Whether a text can only be the path of a YAML file, and not a name."""
+    return wanted.endswith((".yaml", ".yml"))
+
+
+def file_at(wanted: str, asked_at: Place, beside: Path | None, field: str) -> Path:
+    """An existing file by its path.
+
+    Raises:
+        InputError: If there is no such file.
+    """
+    path = _existing((beside or Path()) / wanted, asked_at, field)
+    if path is None:
+        raise InputError(Fault(f"no such file: {shown(wanted, 200)}.", asked_at, field))
+    return path
+
+
+def _existing(path: Path, asked_at: Place | None, field: str) -> Path | None:
+    try:
+        if path.is_dir():
+            raise InputError(Fault(f"{path} is a folder, expected a YAML file.", asked_at or Place(), field))
+        return path if path.exists() else None
+    except OSError:
+        # A name that is too long, for one, cannot be the name of a file.
+        return None
+
+
+def read_card(
+    kind: str, wanted: str, asked_at: Place | None = None, beside: Path | None = None, field: str = ""
+) -> LocatedDict:
+    """The document of a card, by catalogue name, alias, or path of a YAML file; its fields are not validated yet.
+
+    Raises:
+        InputError: If there is no such card, or it is of another format or kind.
+    """
+    document = read_yaml(find(kind, wanted, asked_at, beside, field))
+    check_head(document, SHELVES[kind].stated)
+    return document
+
+
+def check_head(document: LocatedDict, kind: str | None) -> None:
+    """Refuse a document of another format or kind before its fields are looked at: all of them would look wrong.
+
+    Args:
+        document: The document.
+        kind: The kind that it must state if it states any; None if its kind says something else.
+
+    Raises:
+        InputError: If format or kind is not the expected one.
+    """
+    for field, expected in (("format", 1), ("kind", kind)):
+        found = document.get(field, expected)
+        if expected is not None and (type(found) is not type(expected) or found != expected):
+            raise InputError(
+                Fault(f"expected {field} {expected}, found {shown(found)}.", *place_of(document, (field,)))
+            )
 
 
 def comparable(name: str) -> str:
@@ -101,10 +158,10 @@ def comparable(name: str) -> str:
 
 
 @lru_cache
-def _known_names(folder: Path) -> dict[str, str]:
+def _known_names(kind: str) -> dict[str, str]:
     """Comparable name or alias to catalogue name; reads one line of each card and not the whole of it."""
     known: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted((root() / SHELVES[kind].folder).glob("*.yaml")):
         known[comparable(path.stem)] = path.stem
         line = re.search(r"^aliases:.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
         for alias in parse_yaml(line[0], str(path))["aliases"] if line else ():

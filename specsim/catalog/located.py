@@ -27,31 +27,41 @@ class LocatedDict(dict[str, Any]):
 
 
 class LocatedList(list[Any]):
-    """A list that knows its own place and the place of each entry."""
+    """A list that knows its own place and the place of each entry.
 
-    def __init__(self, values: list[Any], place: Place, places: list[Place]) -> None:
+    Attributes:
+        alone: The key under which its one entry was written without a list; empty if it was written as a list.
+    """
+
+    def __init__(self, values: list[Any], place: Place, places: list[Place], alone: str = "") -> None:
         super().__init__(values)
         self.place = place
         self.places = places
+        self.alone = alone
 
 
 def place_of(document: object, path: tuple[str | int, ...]) -> tuple[Place, str]:
-    """Where the value at a path was written, and the path as a user writes it.
+    """Where the value at a path was written, and the path as a user writes it in the file at that place.
 
     Parts of the path that the document does not have (tags of unions) are skipped; a missing last part is the
     place of the mapping that lacks it.
     """
-    place = getattr(document, "place", Place())
-    shown = ""
+    root = place = getattr(document, "place", Place())
+    whole = in_file = ""
     for depth, part in enumerate(path):
         last = depth == len(path) - 1
         if isinstance(document, dict) and (part in document or last):
             place = getattr(document, "places", {}).get(part, place)
             document = document.get(part)
-            shown += f".{part}" if shown else str(part)
+            whole, in_file = (f"{before}.{part}" if before else str(part) for before in (whole, in_file))
         elif isinstance(document, list) and isinstance(part, int) and part < len(document):
             places = getattr(document, "places", [])
             place = places[part] if part < len(places) else place
+            alone = getattr(document, "alone", "")
             document = document[part]
-            shown += f"[{part}]"
-    return place, shown
+            whole, in_file = (alone or f"{before}[{part}]" for before in (whole, in_file))
+        own = getattr(document, "place", place)
+        if own.file is not None and own.file != place.file:
+            # A card from a file of its own: its fields are called as they are there.
+            place, in_file = own, ""
+    return place, whole if place.file in (None, root.file) else in_file

@@ -195,7 +195,10 @@ def _write_text(dumper: Any, text: str) -> yaml.Node:
 
 
 def _write_float(dumper: Any, number: float) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(number))
+    # Spelled so that the dumper, which knows version 1.1, sees a float too and adds no tag.
+    text = repr(number).replace("inf", ".inf").replace("nan", ".nan")
+    text = text if "." in text else text.replace("e", ".0e")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
 _StrictDumper.add_representer(str, _write_text)

@@ -1,23 +1,24 @@
-"""Documents to records: every fault at once, each with its file, line, path and nearest valid name."""
+"""Documents to records: every fault at once, each with its file, line, path and nearest valid name.
+
+A record's annotations say what may be written: a ``Kind`` reads one value, ``Tagged`` chooses a record by one of its
+fields, and records, lists and mappings are walked here.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import types
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from specsim import units
 from specsim.catalog.located import place_of
-from specsim.errors import Contradiction, Fault, InputError, nearest
+from specsim.errors import Contradiction, Fault, InputError, nearest, shown
+from specsim.specs.fields import Kind, Tagged
 
 T = TypeVar("T")
-
-
-@lru_cache
-def _adapter(record: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(record)
+Path = tuple[str | int, ...]
 
 
 def validate(record: type[T], document: object) -> T:
@@ -26,83 +27,135 @@ def validate(record: type[T], document: object) -> T:
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    try:
-        valid: T = _adapter(record).validate_python(document)  # type: ignore[arg-type]
-        return valid
-    except ValidationError as error:
-        raise InputError([_fault(document, dict(detail), record) for detail in error.errors()]) from None
+    reader = _Reader(document)
+    found = reader.record(record, document, ())
+    if reader.faults:
+        raise InputError(dict.fromkeys(reader.faults))
+    return found
 
 
-def json_schema(record: type[Any]) -> dict[str, Any]:
-    """JSON Schema of the documents that describe a record, for editors."""
-    return _adapter(record).json_schema()  # type: ignore[arg-type]
+@dataclasses.dataclass(frozen=True)
+class WrittenField:
+    """A field of a record as it is written.
+
+    Attributes:
+        name: Name in the record.
+        written: Name in a document, without the unit.
+        annotation: What may stand there.
+        required: Whether it has no default.
+        default: The default, if it has one that does not depend on the record.
+    """
+
+    name: str
+    written: str
+    annotation: Any
+    required: bool
+    default: Any
 
 
-def _fault(document: object, detail: dict[str, Any], record: type[Any]) -> Fault:
-    path = detail["loc"]
-    place, shown = place_of(document, path)
-    found, kind = detail["input"], detail["type"]
-    cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, Contradiction):
-        message = str(cause)
-    elif isinstance(cause, ValueError):
-        message = f"expected {cause}, found {_shown(found)}."
-    elif kind == "unexpected_keyword_argument":
-        known = written_fields(_record_at(record, path[:-1]))
-        message = f"unknown field. {nearest(path[-1], known, list_all_up_to=20)}"
-    elif kind == "missing":
-        message = "this field is missing."
-    elif kind == "union_tag_invalid":
-        known = [tag.strip("' ") for tag in detail["ctx"]["expected_tags"].split(",")]
-        tag = detail["ctx"]["discriminator"].strip("'")
-        message = f"unknown {tag} {detail['ctx']['tag']!r}. {nearest(detail['ctx']['tag'], known)}"
-    elif kind == "union_tag_not_found":
-        message = f"the field {detail['ctx']['discriminator']} is missing: it says which form this is."
-    elif kind in ("dataclass_type", "dataclass_exact_type", "model_attributes_type", "dict_type"):
-        message = f"expected a mapping of fields to values, found {_shown(found)}."
-    elif kind == "literal_error":
-        message = f"expected {detail['ctx']['expected']}, found {_shown(found)}."
-    elif kind == "string_type":
-        message = f"expected text, found {_shown(found)}."
-    else:
-        message = f"{detail['msg'].lower()}, found {_shown(found)}."
-    return Fault(message, place, shown)
-
-
-def _shown(value: object) -> str:
-    text = (
-        repr(dict(value)) if isinstance(value, dict) else repr(list(value)) if isinstance(value, list) else repr(value)
+@lru_cache
+def written_fields(record: Any) -> tuple[WrittenField, ...]:
+    """The fields of a record as they are written."""
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(
+        WrittenField(
+            name=field.name,
+            written=units.written_name(field.name),
+            annotation=hints[field.name],
+            required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+            default=field.default,
+        )
+        for field in dataclasses.fields(record)
     )
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
-def written_fields(record: type[Any] | None) -> list[str]:
-    """The names under which a record's fields are written in YAML."""
-    if record is None:
-        return []
-    return [units.written_name(field.name) for field in dataclasses.fields(record)]
+_NOTHING = object()
+"""What stands for a value that could not be read."""
 
 
-def _record_at(record: type[Any], path: tuple[str | int, ...]) -> type[Any] | None:
-    """The record type that stands at a path of documents of ``record``."""
-    from typing import get_args, get_type_hints
+class _Reader:
+    """Walks a document along the annotations of records and collects what is wrong."""
 
-    from specsim.specs.fields import Tagged
+    def __init__(self, document: object) -> None:
+        self.document = document
+        self.faults: list[Fault] = []
 
-    def unfold(annotation: Any) -> list[Any]:
-        parts = [annotation, *getattr(annotation, "__metadata__", ())]
-        for argument in get_args(annotation):
-            parts.extend(unfold(argument))
-        return parts
+    def fault(self, message: str, path: Path) -> Any:
+        self.faults.append(Fault(message, *place_of(self.document, path)))
+        return _NOTHING
 
-    at: Any = record
-    for part in path:
-        tagged = [m for m in unfold(at) if isinstance(m, Tagged) and part in m.by_tag]
-        if tagged:
-            at = tagged[0].by_tag[str(part)]
-        elif not isinstance(part, int):
-            found = [r for r in unfold(at) if dataclasses.is_dataclass(r) and isinstance(r, type)]
-            hints = get_type_hints(found[0], include_extras=True) if found else {}
-            at = {units.written_name(name): hint for name, hint in hints.items()}.get(str(part))
-    found = [r for r in unfold(at) if dataclasses.is_dataclass(r) and isinstance(r, type)]
-    return found[0] if found else None
+    def record(self, record: Any, found: object, path: Path) -> Any:
+        if not isinstance(found, dict):
+            return self.fault(f"expected a mapping of fields to values, found {shown(found)}.", path)
+        before, values = len(self.faults), {}
+        fields = written_fields(record)
+        for field in fields:
+            here = (*path, field.written)
+            if field.written in found:
+                values[field.name] = self.value(field.annotation, found[field.written], here)
+            elif field.required:
+                self.fault("this field is missing.", here)
+        known = [field.written for field in fields]
+        for key in found:
+            if key not in known:
+                self.fault(
+                    f"unknown field. {nearest(key, known) or nearest(key, known, list_all_up_to=20)}", (*path, key)
+                )
+        if len(self.faults) > before:
+            return _NOTHING
+        try:
+            return record(**values)
+        except Contradiction as contradiction:
+            here = path if contradiction.field is None else (*path, contradiction.field)
+            return self.fault(str(contradiction), here)
+
+    def value(self, annotation: Any, found: object, path: Path) -> Any:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            marks = annotation.__metadata__
+            kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
+            if kind is not None:
+                return self.read(kind.read, found, path)
+            return self.tagged(next(mark for mark in marks if isinstance(mark, Tagged)), found, path)
+        if origin in (Union, types.UnionType):
+            # An optional field: absent, or what the other alternative says. Nulls never get here.
+            return self.value(next(a for a in arguments if a is not types.NoneType), found, path)
+        if origin is Literal:
+            if type(found) is type(arguments[0]) and found in arguments:
+                return found
+            return self.fault(f"expected {' or '.join(map(repr, arguments))}, found {shown(found)}.", path)
+        if origin is tuple:
+            return self.each(arguments[0], found, path)
+        if origin is dict:
+            if not isinstance(found, dict):
+                return self.fault(f"expected a mapping of fields to values, found {shown(found)}.", path)
+            return {key: self.value(arguments[1], value, (*path, key)) for key, value in found.items()}
+        if dataclasses.is_dataclass(annotation):
+            return self.record(annotation, found, path)
+        if not isinstance(found, str):
+            hint = "" if isinstance(found, dict | list) else "; quotes make it text"
+            return self.fault(f"expected text, found {shown(found)}{hint}.", path)
+        return found
+
+    def each(self, annotation: Any, found: object, path: Path) -> Any:
+        if not isinstance(found, list):
+            return self.fault(f"expected a list, found {shown(found)}.", path)
+        return tuple(self.value(annotation, entry, (*path, index)) for index, entry in enumerate(found))
+
+    def read(self, read: Callable[[object], Any], found: object, path: Path) -> Any:
+        try:
+            return read(found)
+        except ValueError as expected:
+            return self.fault(f"expected {expected}, found {shown(found)}.", path)
+
+    def tagged(self, mark: Tagged, found: object, path: Path) -> Any:
+        if not isinstance(found, dict):
+            return self.fault(f"expected a mapping of fields to values, found {shown(found)}.", path)
+        if mark.tag not in found:
+            return self.fault(f"the field {mark.tag} is missing: it says which form this is.", path)
+        tag = found[mark.tag]
+        record = mark.by_tag.get(tag) if isinstance(tag, str) else None
+        if record is None:
+            known = list(mark.by_tag)
+            return self.fault(f"unknown {mark.tag} {shown(tag)}. {nearest(tag, known)}", path)
+        return self.record(record, found, path)

@@ -48,6 +48,17 @@ class _LateGroup(click.Group):
             ctx.fail(f"no such command {args[0]!r}. {nearest(args[0], list(COMMANDS))}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            raise click.ClickException(error_text(error, ctx.invoked_subcommand)) from None
+        except click.UsageError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            if error.ctx is None and command is not None:
+                error.ctx = click.Context(command, parent=ctx, info_name=ctx.invoked_subcommand)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
@@ -68,12 +79,13 @@ def main(args: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake is one short paragraph on stderr and exit code 2."""
     try:
         group.main(args=args, prog_name="specsim", standalone_mode=False)
-    except InputError as error:
-        _stop(error_text(error))
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.Abort:
         sys.exit(130)
+    except getattr(click.exceptions, "NoArgsIsHelpError", ()) as no_command:
+        click.echo(no_command.format_message(), err=True)
+        sys.exit(2)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "specsim"
         _stop(f"{error.format_message()}\nSee: {command} --help")
@@ -83,23 +95,28 @@ def main(args: list[str] | None = None) -> Any:
         # The reader of our output has left; nothing more can be said to it.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # A full disk, a folder in place of a file: the machine's state, and not our bug.
+        _stop(f"{error.filename2 or error.filename or 'output'}: {error.strerror}.")
     sys.exit(0)
 
 
-_OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME", "file": "FILE"}
-"""Options and arguments that are not called like the parameter of the API."""
+_OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME"}
+_OPTIONS_OF = {"explain": {"max_gamma": "--gamma"}, "resolve": {"config": "FILE"}}
+"""Options and arguments, of all commands and of one, that are not called like the parameter of the API."""
 
 
-def error_text(error: InputError) -> str:
+def error_text(error: InputError, command: str | None = None) -> str:
     """Faults as paragraphs; a parameter of the API is called by its option of the command."""
+    options = _OPTIONS | _OPTIONS_OF.get(command or "", {})
     lines = []
     for fault in error.faults:
         name = fault.place.parameter
         text = str(fault)
         if name is not None:
-            text = _OPTIONS.get(name, "--" + name.replace("_", "-")) + text.removeprefix(name)
+            text = options.get(name, "--" + name.replace("_", "-")) + text.removeprefix(name)
         lines.append(text)
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _stop(text: str) -> None:

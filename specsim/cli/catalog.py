@@ -27,6 +27,7 @@ def command() -> None:
     type=click.Choice(["table", "csv", "json"]),
     default="table",
     show_default=True,
+    help="Form of the listing.",
 )
 def list_(kind: str | None, output_format: str) -> None:
     """Names of the cards of one kind, or of every kind.
@@ -57,11 +58,16 @@ def show(kind: str, name: str) -> None:
       specsim catalog show model meta-llama/Meta-Llama-3-8B
     """
     from specsim.catalog import cards, library
+    from specsim.catalog.resolve import read_scenario
     from specsim.cli import render
     from specsim.errors import Place
 
     path = library.find(kind, name, Place(parameter="name"))
+    figures = {}
+    if kind == "scenario":
+        read_scenario(path)
+    else:
+        figures = cards.derived_figures(cards.card(kind, str(path)))
     text = path.read_text(encoding="utf-8")
-    figures = {} if kind == "scenario" else cards.derived_figures(cards.card(kind, str(path)))
     lines = [f"# {name}: {value}\n" for name, value in figures.items()]
     render.deliver([text, *(["\n# What follows from it:\n", *lines] if lines else [])], None)

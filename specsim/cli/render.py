@@ -13,7 +13,6 @@ from specsim import __version__
 from specsim.api import resolved_document
 from specsim.catalog.resolve import Resolution
 from specsim.errors import Fault, InputError, Place
-from specsim.report.output import whole_file, write_provenance
 from specsim.report.table import Cell, Table, closing_lines
 
 _SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
@@ -25,13 +24,13 @@ _DESCRIPTION = (
 """Columns that describe the question: above the table where they are the same in every row."""
 
 _SHOWN = (
-    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round",
-    "plain_step_ms", "round_ms", "round_cost_ratio", "tokens_per_second", "operations_factor", "bound", "decision",
-    "limit",
+    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best",
+    "tokens_per_round", "plain_step_ms", "round_ms", "draft_cost_ratio", "round_cost_ratio",
+    "tokens_per_second", "operations_factor", "bound", "decision", "limit",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""
 
-_LEFT = frozenset({*_DESCRIPTION, "bound", "decision", "limit", "name", "title", "aliases", "operator", "pass"})
+_LEFT = frozenset({*_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass"})
 
 
 def chosen_format(output_format: str | None, output: str | None) -> str:
@@ -68,13 +67,13 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
     if form == "csv":
         deliver([table.to_csv()], output, resolution)
     elif form == "json":
-        deliver([table.to_json()], output, resolution)
+        deliver([table.to_json()], output)
     else:
         same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
         described = ((name, short(next(iter(table.cells(name))))) for name in same)
-        title = ", ".join(f"{name} {value}" for name, value in described if value) + "\n" if len(table) else ""
+        title = ", ".join(f"{name} {value}" for name, value in described if value)
         columns = [name for name in (*_DESCRIPTION, *_SHOWN) if name not in same]
-        deliver([title, table_text(table, columns, screen=output is None), closing(table)], output, resolution)
+        deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 
 def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | None = None) -> None:
@@ -83,6 +82,8 @@ def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | N
         for part in parts:
             click.echo(part, nl=False)
         return
+    from specsim.report.output import whole_file, write_provenance
+
     path = Path(output)
     with whole_file(path) as file:
         file.writelines(parts)

@@ -20,7 +20,7 @@ def command(kind: str, output: str | None) -> None:
       specsim schema hardware -o hardware.schema.json
     """
     from specsim.catalog.cards import RECORDS
-    from specsim.catalog.validate import json_schema
+    from specsim.catalog.schema import json_schema
     from specsim.cli import render
 
     render.deliver([json.dumps(json_schema(RECORDS[kind]), indent=2) + "\n"], output)

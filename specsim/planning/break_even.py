@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,31 +36,60 @@ def break_even_acceptance(question: Question, axes: Axes) -> Array:
     return np.where(axes.gamma > 0, rate_where(gain, least), np.nan)
 
 
-def paying_stretches(question: Question, axes: Axes, along: str) -> list[tuple[int, int, bool]]:
-    """The stretches of batch sizes or contexts over which some draft length pays.
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring batch sizes or contexts at which some draft length pays.
 
-    Args:
-        question: What is planned.
-        axes: One context and many batches, or one batch and many contexts.
-        along: ``batch_size`` or ``context_length``: the axis with many values.
-
-    Returns:
-        First value, last value, and whether the stretch goes on beyond the last feasible one; in rising order.
+    Attributes:
+        first: Where it begins.
+        last: Where it ends.
+        ended_by: Why: ``cost`` (it loses beyond), ``draft_memory`` (no room for the draft beyond), ``memory``
+            (nothing fits beyond) or ``search`` (nothing beyond was looked at).
     """
-    rounds = plan(question, axes)
-    usable = rounds.feasible & (~rounds.lengths.extrapolated | question.extrapolate)
-    pays = np.any((rounds.speedup > 1) & usable & (axes.gamma > 0), axis=0).reshape(-1)
-    possible = np.broadcast_to(rounds.feasible, axes.shape).any(axis=0).reshape(-1)
-    values = getattr(axes, along).reshape(-1).astype(int)
+
+    first: int
+    last: int
+    ended_by: str
+
+
+def paying_batches(question: Question, context_length: int, gamma: NDArray[np.int64], most: int) -> list[Stretch]:
+    """Where speculation pays among batch sizes 1 to ``most``, at one context."""
+    return _stretches([(question, Axes.of(np.arange(1, most + 1), [context_length], gamma))])
+
+
+def paying_contexts(question: Question, batch_size: int, gamma: NDArray[np.int64], most: int) -> list[Stretch]:
+    """Where speculation pays among contexts 0 to ``most``, at one batch size; every context is looked at."""
+    starts = range(0, most + 1, _CONTEXTS_AT_ONCE)
+    parts = [np.arange(start, min(start + _CONTEXTS_AT_ONCE, most + 1)) for start in starts]
+    return _stretches([(question, Axes.of([batch_size], part, gamma)) for part in parts])
+
+
+_CONTEXTS_AT_ONCE = 8192
+
+
+def _stretches(parts: list[tuple[Question, Axes]]) -> list[Stretch]:
+    values, pays, drafts, fits = (np.concatenate(found) for found in zip(*map(_paying, parts), strict=True))
     edges = np.flatnonzero(np.diff(np.concatenate([[False], pays, [False]]).astype(int)))
-    return [
-        (int(values[first]), int(values[last - 1]), _is_last(possible, int(last - 1)))
-        for first, last in zip(edges[::2], edges[1::2], strict=True)
-    ]
+
+    def ended_by(beyond: int) -> str:
+        if beyond == len(values):
+            return "search"
+        return "cost" if drafts[beyond] else "draft_memory" if fits[beyond] else "memory"
+
+    pairs = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    return [Stretch(int(values[first]), int(values[end - 1]), ended_by(end)) for first, end in pairs]
 
 
-def _is_last(possible: NDArray[np.bool_], index: int) -> bool:
-    return not possible[index + 1 :].any()
+def _paying(part: tuple[Question, Axes]) -> tuple[NDArray[np.int64], ...]:
+    """Values of the long axis; whether some draft length pays, whether one fits, whether anything fits."""
+    question, axes = part
+    rounds = plan(question, axes)
+    feasible = np.broadcast_to(rounds.feasible, axes.shape)
+    drafts = feasible & (axes.gamma > 0)
+    pays = drafts & (rounds.speedup > 1) & (~rounds.lengths.extrapolated | question.extrapolate)
+    long = axes.batch_size if axes.batch_size.size > 1 else axes.context_length
+    masks = (mask.any(axis=0).reshape(-1) for mask in (pays, drafts, feasible))
+    return (long.reshape(-1).astype(int), *masks)
 
 
 def perfect_stop_speedup(rate: float, draft_cost_ratio: float) -> float:

@@ -62,11 +62,19 @@ class Rounds:
 
     @property
     def decision(self) -> NDArray[np.int8]:
-        """Whether drafting pays at each point, as an index into ``DECISIONS``; unclear if the range includes 1."""
+        """Whether drafting pays at each point, as an index into ``DECISIONS``.
+
+        Unclear if the range of speedups includes 1; at gamma 0, where nothing is drafted, if some draft length that
+        does not pay at the typical acceptance would pay at the high one.
+        """
         pays = self.speedup > 1
-        sure = pays if np.isnan(self.speedup_low).all() else self.speedup_low > 1
-        likely = pays if np.isnan(self.speedup_high).all() else self.speedup_high > 1
-        code = np.int8(1) + likely.view(np.int8) + sure.view(np.int8)
+        if self.speedup_low.ndim == 0:
+            code = np.int8(1) + 2 * pays.view(np.int8)
+        else:
+            likely = self.speedup_high > 1
+            code = np.int8(1) + likely.view(np.int8) + (self.speedup_low > 1).view(np.int8)
+            off_but_perhaps = likely.any(axis=0) & ~pays.any(axis=0)
+            code = np.where((self.axes.gamma == 0) & off_but_perhaps, np.int8(2), code)
         return code if self.fit is None else code * self.feasible
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from specsim.cost.roofline import Machine
 from specsim.planning.question import Axes, Question, anchored
-from specsim.specs.scenario import Grid, Scenario
+from specsim.specs.scenario import Scenario
 
 BLOCK_POINTS = 131_072
 """Points of one block: enough that the fixed cost of a block hardly counts, few enough for a small memory."""
@@ -35,16 +35,18 @@ def questions(scenario: Scenario) -> list[Question]:
         machine = Machine(scenario.hardware, scenario.runtime)
         measured = scenario.costs.plain_step_seconds if scenario.costs is not None else None
         if measured is not None:
-            batch, context = anchor_point(scenario.grid)
+            batch, context = anchor_point(scenario)
             machine = anchored(machine, scenario.target, measured, batch, context)
     return [
         Question(machine, scenario.target, draft, scenario.costs, scenario.extrapolate) for draft in scenario.drafts
     ]
 
 
-def anchor_point(grid: Grid) -> tuple[int, int]:
-    """The operating point at which a measured plain step is taken to hold: the first batch and context."""
-    return grid.batch_size[0], grid.context_length[0]
+def anchor_point(scenario: Scenario) -> tuple[int, int]:
+    """Batch and context at which the plain step was measured: those of the grid that come first, unless said."""
+    at = scenario.costs.plain_step_at if scenario.costs is not None else None
+    grid = scenario.grid
+    return (grid.batch_size[0], grid.context_length[0]) if at is None else (at.batch_size, at.context_length)
 
 
 def blocks(scenario: Scenario) -> Iterator[Block]:

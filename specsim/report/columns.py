@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -242,15 +241,15 @@ COLUMNS = (
 )
 
 
-def rows(answer: Answer, *, assumed: Sequence[str] = (), extrapolated: Sequence[str] = ()) -> Table:
-    """The table of one block, one row for every batch, context and gamma, with the remarks that go with it."""
+def rows(answer: Answer, **notes: tuple[str, ...]) -> Table:
+    """The table of one block, one row for every batch, context and gamma, with the notes that go with it."""
     columns: dict[str, np.ndarray | Words] = {}
     for column in COLUMNS:
         values = _at(answer, column.path)
         if column.is_absolute and not answer.rounds.costs.absolute:
             values = _NO_NUMBER
         columns[column.name] = values
-    return Table(columns, answer.rounds.axes.shape, tuple(assumed), tuple(extrapolated), _BATCH_CONTEXT_GAMMA)
+    return Table(columns, answer.rounds.axes.shape, **notes, row_order=_BATCH_CONTEXT_GAMMA)
 
 
 _BATCH_CONTEXT_GAMMA = (1, 2, 0)

@@ -15,7 +15,13 @@ from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, Machine, OperatorTime, pass_time
 from specsim.cost.roofline import operator_time as time_of_operator
 from specsim.drafting.draft_model import draft_step
-from specsim.planning.break_even import break_even_acceptance, paying_stretches, perfect_stop_speedup
+from specsim.planning.break_even import (
+    Stretch,
+    break_even_acceptance,
+    paying_batches,
+    paying_contexts,
+    perfect_stop_speedup,
+)
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import NEAR_BEST, Rounds, plan
 from specsim.planning.sweep import Block, questions
@@ -29,9 +35,6 @@ from specsim.specs.scenario import Scenario
 
 MOST_BATCHES = 4096
 """Batch sizes up to here are searched for where speculation pays."""
-
-MOST_CONTEXTS = 8192
-"""At most so many contexts are searched: every one of them, or evenly by ratio where a model takes more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,7 @@ class Explanation:
             "operators": list(self.operators.rows()),
             "assumed": list(self.row.assumed),
             "extrapolated": list(self.row.extrapolated),
+            "infeasible": list(self.row.infeasible),
         }
 
 
@@ -99,7 +103,7 @@ def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
     point = _Point(scenario, question, axes, rounds, index)
     here = dataclasses.replace(axes, gamma=axes.gamma[index : index + 1])
     answer = Answer(Block(scenario, question, here), plan(question, here))
-    row = rows(answer, assumed=notes.assumed(scenario), extrapolated=notes.extrapolated(answer))
+    row = rows(answer, **notes.notes_of(answer))
     return Explanation(_title(point), tuple(_sections(point)), row, _operator_table(point))
 
 
@@ -188,14 +192,14 @@ def _name(served: ServedModel) -> str:
 def _sections(point: _Point) -> Iterable[Section]:
     yield Section("What comes out?", tuple(_verdict(point)))
     if point.cards is not None:
-        yield Section("1. What does the plain step wait for?", tuple(_plain(point, *point.cards)))
-    yield Section("2. How cheap is the drafter, in time?", tuple(_drafter(point)))
-    yield Section("3. How many drafts are accepted?", tuple(_accepted(point)))
-    yield Section("4. How does verification grow with gamma?", tuple(_verification(point)))
+        yield Section("What does the plain step wait for?", tuple(_plain(point, *point.cards)))
+    yield Section("How cheap is the drafter, in time?", tuple(_drafter(point)))
+    yield Section("How many drafts are accepted?", tuple(_accepted(point)))
+    yield Section("How does verification grow with gamma?", tuple(_verification(point)))
     if point.cards is not None:
-        yield Section("5. What do two models squeeze out?", tuple(_memory(point, *point.cards)))
-    yield Section("6. Does the output stay the same?", _SAME_OUTPUT)
-    yield Section("7. Where does it stop paying?", tuple(_break_even(point)))
+        yield Section("What do two models squeeze out?", tuple(_memory(point, *point.cards)))
+    yield Section("Does the output stay the same?", _SAME_OUTPUT)
+    yield Section("Where does it stop paying?", tuple(_break_even(point)))
     if point.cards is not None:
         yield Section("Which card entries were used?", tuple(_entries(*point.cards)))
 
@@ -272,6 +276,9 @@ def _verification(point: _Point) -> Iterable[str]:
     yield "gamma             " + " ".join(f"{g:>7d}" for g in point.gammas)
     yield "verify_cost_ratio " + " ".join(f"{r:>7.3f}" for r in ratio)
     yield "speedup           " + " ".join(f"{s:>7.3f}" for s in point.all(point.rounds.speedup))
+    beyond = point.gammas[point.all(point.rounds.lengths.extrapolated)]
+    if beyond.size:
+        yield f"From gamma {beyond[0]} on, acceptance is extrapolated beyond the record."
     if costs.bound is not None:
         yield f"At gamma {point.gamma} it waits mostly for {BOUNDS[int(point.at(costs.bound))]}."
 
@@ -299,22 +306,24 @@ def _break_even(point: _Point) -> Iterable[str]:
         yield f"Acceptance_rate: none is high enough for a gamma up to {axes.gamma.max()}."
     if point.cards is None:
         return
-    batches = Axes.of(np.arange(1, MOST_BATCHES + 1), [point.context], axes.gamma)
-    found = _stretches(paying_stretches(question, batches, "batch_size"))
-    yield f"Batch, at context {point.context}: it pays {found}."
-    positions = point.cards[1].model.max_positions
-    every = np.arange(positions)
-    contexts = every if positions <= MOST_CONTEXTS else np.unique(np.geomspace(1, positions, MOST_CONTEXTS).astype(int))
-    found = _stretches(paying_stretches(question, Axes.of([point.batch], contexts, axes.gamma), "context_length"))
-    yield f"Context, at batch {point.batch}: it pays {found}."
+    found = paying_batches(question, point.context, point.gammas, MOST_BATCHES)
+    yield f"Batch, at context {point.context}: it pays {_told(found)}."
+    found = paying_contexts(question, point.batch, point.gammas, point.cards[1].model.max_positions)
+    yield f"Context, at batch {point.batch}: it pays {_told(found)}."
 
 
-def _stretches(stretches: list[tuple[int, int, bool]]) -> str:
+_ENDS = {
+    "cost": "",
+    "search": " and maybe beyond",
+    "draft_memory": " (no room for the draft beyond)",
+    "memory": " (nothing fits beyond)",
+}
+
+
+def _told(stretches: list[Stretch]) -> str:
     if not stretches:
         return "nowhere"
-    return "from " + ", and from ".join(
-        f"{first} to {last}{' (the last that fits)' if to_the_end else ''}" for first, last, to_the_end in stretches
-    )
+    return "from " + ", and from ".join(f"{s.first} to {s.last}{_ENDS[s.ended_by]}" for s in stretches)
 
 
 def _entries(machine: Machine, target: ServedModel) -> Iterable[str]:

@@ -1,6 +1,10 @@
-"""What was assumed and what was extrapolated, in words."""
+"""What was assumed, what was extrapolated and what did not fit, in words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
 
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
@@ -10,45 +14,58 @@ from specsim.specs.drafter import DraftModel
 from specsim.specs.scenario import Scenario
 
 
-def assumed(scenario: Scenario) -> list[str]:
-    """What a scenario takes for granted, one sentence each, without the full stop."""
-    notes = []
+def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
+    """The notes of one block by the fields of a table, one sentence each, without the full stop."""
+    return {
+        "assumed": tuple(_assumed(answer)),
+        "extrapolated": tuple(_extrapolated(answer)),
+        "infeasible": tuple(_infeasible(answer)),
+    }
+
+
+def _assumed(answer: Answer) -> Iterator[str]:
+    scenario = answer.scenario
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario)):
-        if card is not None and card.assumptions:
-            notes.append(_unpublished(card))
+        if card is not None:
+            yield from _unpublished(card, scenario)
+    yield from _of_costs(scenario)
+    draft, acceptance = answer.draft, answer.draft.acceptance
+    name = draft.model.name if isinstance(draft, DraftModel) else "the draft"
+    if isinstance(acceptance, Published):
+        yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
+    elif isinstance(acceptance, Length | Drafted):
+        yield f"acceptance of {name}: one rate for all positions, from {acceptance.label}"
+    if isinstance(draft, DraftModel) and scenario.target is not None:
+        own, other = draft.model.vocab_size, scenario.target.model.vocab_size
+        # Padded tables of one tokenizer differ by less than this.
+        if abs(own - other) > 0.01 * other:
+            yield f"{name} drafts for another vocabulary ({own} tokens for {other}), which not every engine can do"
+
+
+def _of_costs(scenario: Scenario) -> Iterator[str]:
     costs = scenario.costs
-    if costs is not None and scenario.hardware is None:
+    if costs is None:
+        return
+    if scenario.hardware is None:
         if costs.verify_cost_ratio is None:
-            notes.append("verifying gamma + 1 tokens costs as much as a plain step (verify_cost_ratio 1)")
+            yield "verifying gamma + 1 tokens costs as much as a plain step (verify_cost_ratio 1)"
         if costs.draft_operations_ratio is None:
-            notes.append("a draft step has the share of a plain step's operations and bytes that it has of its time")
-    if costs is not None and scenario.hardware is not None and costs.plain_step_seconds is not None:
-        batch, context = anchor_point(scenario.grid)
-        notes.append(
+            yield "a draft step has the share of a plain step's operations and bytes that it has of its time"
+    elif costs.plain_step_seconds is not None:
+        batch, context = anchor_point(scenario)
+        yield (
             f"the plain step of {costs.plain_step_seconds * 1e3:g} ms was measured at batch {batch}, "
             f"context {context}, and fixes the cost per layer everywhere"
         )
-    for draft in scenario.drafts:
-        acceptance = draft.acceptance
-        if isinstance(acceptance, Published):
-            spread = f"{acceptance.low.label} to {acceptance.high.label}"
-            notes.append(f"acceptance of {_called(draft)}: {acceptance.basis}, {spread}")
-        elif isinstance(acceptance, Length | Drafted):
-            notes.append(f"acceptance of {_called(draft)}: one rate for all positions, from {acceptance.label}")
-    return notes
 
 
-def extrapolated(answer: Answer) -> list[str]:
-    """Which draft lengths lie beyond the recorded acceptance."""
-    beyond = answer.rounds.axes.gamma[answer.rounds.lengths.extrapolated]
-    if not beyond.size:
-        return []
-    use = "" if answer.block.question.extrapolate else ", which is never called best unless asked for"
-    return [f"gamma {beyond.min()} and above lies beyond the recorded {answer.draft.acceptance.label}{use}"]
-
-
-def _called(draft: object) -> str:
-    return draft.model.name if isinstance(draft, DraftModel) else "the draft"
+def _unpublished(card: Card, scenario: Scenario) -> Iterator[str]:
+    """The fields of a card that nobody published; a measured plain step makes the cost per layer known."""
+    anchored = scenario.costs is not None and scenario.costs.plain_step_seconds is not None
+    fields = [field for field in card.assumptions if not (anchored and field == "layer_overhead")]
+    if fields:
+        named = f"{getattr(card, 'kind', 'card')} {card.name}"
+        yield named if fields == ["all"] else f"{named} ({', '.join(fields)})"
 
 
 def _kernels(scenario: Scenario) -> Card | None:
@@ -58,7 +75,21 @@ def _kernels(scenario: Scenario) -> Card | None:
     return scenario.hardware.kernels
 
 
-def _unpublished(card: Card) -> str:
-    kind = getattr(card, "kind", "card")
-    fields = ", ".join(card.assumptions)
-    return f"{kind} {card.name}" if fields == "all" else f"{kind} {card.name} ({fields})"
+def _extrapolated(answer: Answer) -> Iterator[str]:
+    beyond = answer.rounds.axes.gamma[answer.rounds.lengths.extrapolated]
+    if beyond.size:
+        use = "" if answer.block.question.extrapolate else ", which is never called best unless asked for"
+        yield f"gamma {beyond.min()} and above lies beyond the recorded {answer.draft.acceptance.label}{use}"
+
+
+def _infeasible(answer: Answer) -> Iterator[str]:
+    rounds = answer.rounds
+    if rounds.fit is None or not rounds.fit.limit.any():
+        return
+    drafts = rounds.axes.gamma > 0
+    feasible = np.broadcast_to(rounds.feasible, rounds.axes.shape)
+    something, some_draft = feasible.any(axis=0), (feasible & drafts).any(axis=0)
+    if not something.all():
+        yield "some points hold not even the target"
+    if drafts.any() and (something & ~some_draft).any():
+        yield "some points hold the target and no draft, so that gamma 0 is all there is"

@@ -36,12 +36,14 @@ class Table:
         row_order: Axes of the grid from the slowest to the fastest along the rows; C order if empty.
         assumed: What was assumed, one sentence each.
         extrapolated: What was extrapolated, one sentence each.
+        infeasible: What did not fit, one sentence each.
     """
 
     columns: Mapping[str, np.ndarray | Words]
     shape: tuple[int, ...]
     assumed: tuple[str, ...] = field(default=())
     extrapolated: tuple[str, ...] = field(default=())
+    infeasible: tuple[str, ...] = field(default=())
     row_order: tuple[int, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -61,7 +63,7 @@ class Table:
     def where(self, mask: np.ndarray) -> Table:
         """The rows at which a flat mask holds."""
         chosen = {name: self[name][mask] for name in self.columns}
-        return Table(chosen, (int(mask.sum()),), self.assumed, self.extrapolated)
+        return Table(chosen, (int(mask.sum()),), self.assumed, self.extrapolated, self.infeasible)
 
     def cells(self, name: str) -> Iterable[Cell]:
         """One column as plain Python values; None where there is none (NaN, or no text)."""
@@ -105,30 +107,30 @@ class Table:
         return ("true" if cell else "false" for cell in cells) if is_flag else cells
 
     def to_json(self) -> str:
-        """The table as JSON: rows, what was assumed, what was extrapolated."""
-        content = {
-            "rows": list(self.rows()),
-            "assumed": list(self.assumed),
-            "extrapolated": list(self.extrapolated),
-        }
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        """The table as JSON: rows, what was assumed, what was extrapolated, what did not fit."""
+        notes = {kind: list(getattr(self, kind)) for kind in _NOTES}
+        return json.dumps({"rows": list(self.rows()), **notes}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+_NOTES = {"assumed": "Assumed", "extrapolated": "Extrapolated", "infeasible": "Does not fit"}
 
 
 def joined(tables: Sequence[Table]) -> Table:
     """Tables with the same columns, one below the other; their notes without repetition."""
+    if len(tables) == 1:
+        return tables[0]
     columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0].columns}
-    notes = {
-        kind: tuple(dict.fromkeys(note for table in tables for note in getattr(table, kind)))
-        for kind in ("assumed", "extrapolated")
-    }
+    notes = {kind: tuple(dict.fromkeys(n for table in tables for n in getattr(table, kind))) for kind in _NOTES}
     return Table(columns, (sum(map(len, tables)),), **notes)
 
 
 def closing_lines(table: Table) -> list[str]:
-    """What every table ends with: what was assumed and what was extrapolated."""
+    """What every table ends with: what was assumed and extrapolated, and what did not fit if something did not."""
     lines = []
-    for word, notes in (("Assumed", table.assumed), ("Extrapolated", table.extrapolated)):
-        lines.append(f"{word}: {'; '.join(notes) if notes else 'nothing'}.")
+    for kind, title in _NOTES.items():
+        notes = getattr(table, kind)
+        if notes or kind != "infeasible":
+            lines.append(f"{title}: {'; '.join(notes) if notes else 'nothing'}.")
     return lines
 
 

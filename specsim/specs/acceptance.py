@@ -51,7 +51,8 @@ class Survival:
                 raise Contradiction(
                     f"Survival cannot rise with the position, yet entry {position} ({after:g}) is above the entry "
                     f"before it ({before:g}). Probabilities given that all before were accepted are written "
-                    f"conditional={_listed(self.survival)}."
+                    f"conditional={_listed(self.survival)}.",
+                    "survival",
                 )
 
     @property
@@ -70,9 +71,8 @@ class Length:
 
     def __post_init__(self) -> None:
         if self.tokens_per_round > self.gamma + 1:
-            raise Contradiction(
-                f"A round at gamma {self.gamma} emits at most {self.gamma + 1} tokens, found {self.tokens_per_round:g}."
-            )
+            most = f"A round at gamma {self.gamma} emits at most {self.gamma + 1} tokens"
+            raise Contradiction(f"{most}, found {self.tokens_per_round:g}.", "tokens_per_round")
 
     @property
     def label(self) -> str:
@@ -112,7 +112,7 @@ class Published:
     low: Annotated[Point, Tagged("kind", _POINTS)]
     typical: Annotated[Point, Tagged("kind", _POINTS)]
     high: Annotated[Point, Tagged("kind", _POINTS)]
-    basis: str = ""
+    basis: str = "as given"
 
     @property
     def label(self) -> str:

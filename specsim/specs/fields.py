@@ -1,7 +1,7 @@
 """Kinds of fields: what may be written there, how it is read, how it is written back.
 
-A record annotates its fields with these kinds. The catalogue hands records to pydantic, which finds the two
-methods below by their names; so reading is described here, once, and nothing here imports pydantic.
+A record annotates its fields with these kinds; the catalogue walks the annotations to read documents, to write them
+back and to make schemas for editors.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def record(cls: type[T]) -> type[T]:
-    """A frozen, keyword-only dataclass that pydantic reads strictly, by the written names of its fields."""
-    made = dataclass(frozen=True, kw_only=True)(cls)
-    made.__pydantic_config__ = {"extra": "forbid", "alias_generator": units.written_name}  # type: ignore[attr-defined]
-    return made
+    """A frozen, keyword-only dataclass whose annotations say what may be written in each field."""
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +38,6 @@ class Kind:
     write: Callable[[Any], object]
     json_schema: dict[str, Any]
 
-    def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, Any]:
-        return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
-
-    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
-        return dict(self.json_schema)
-
 
 @dataclass(frozen=True)
 class Tagged:
@@ -58,10 +50,6 @@ class Tagged:
     def by_tag(self) -> dict[str, type]:
         """Each record by the word that calls for it."""
         return {str(f.default): r for r in self.records for f in dataclasses.fields(r) if f.name == self.tag}
-
-    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> dict[str, Any]:
-        choices = {tag: handler.generate_schema(r) for tag, r in self.by_tag.items()}
-        return {"type": "tagged-union", "discriminator": self.tag, "choices": choices}
 
 
 def _same(value: object) -> object:
@@ -82,15 +70,24 @@ def quantity(dimension: units.Dimension, *, positive: bool = False) -> Kind:
     return Kind(read, dimension.format, {"type": "string", "pattern": pattern, "examples": [dimension.example]})
 
 
+_LARGEST = 1_000_000_000
+"""No count or length comes near it; products of several stay inside what floats and 64 bits hold."""
+
+
 def whole(minimum: int) -> Kind:
     """A whole number of at least ``minimum``."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
             raise ValueError(f"a whole number of at least {minimum}")
+        if value > _LARGEST:
+            raise ValueError(f"a whole number of at most {_LARGEST:,}")
         return value
 
     return Kind(read, _same, {"type": "integer", "minimum": minimum})
+
+
+_LARGEST_FLOAT = math.nextafter(math.inf, 0)
 
 
 def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = False) -> Kind:
@@ -102,7 +99,7 @@ def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = Fa
     def read(value: object) -> float:
         if isinstance(value, str) and value.strip().endswith("%"):
             raise ValueError(f"a number {bounds}, as a fraction and not as a percentage")
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT
         if not fits or not minimum <= value <= maximum or (open_minimum and value == minimum):  # type: ignore[operator]
             raise ValueError(f"a number {bounds}")
         return float(value)  # type: ignore[arg-type]
@@ -157,7 +154,6 @@ def tuple_of(kind: Kind, *, what: str) -> Kind:
 _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
-_LARGEST = 1_000_000_000
 
 
 def _axis_number(text: str) -> int:

@@ -22,7 +22,7 @@ class Attention:
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
-            raise Contradiction(f"{self.kv_heads} kv_heads do not divide {self.heads} heads.")
+            raise Contradiction(f"{self.kv_heads} kv_heads do not divide {self.heads} heads.", "kv_heads")
 
 
 @record
@@ -100,7 +100,8 @@ class ServedModel:
         heads = self.model.attention.heads
         if heads % self.tensor_parallel:
             name = self.model.name
-            raise Contradiction(f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {name}.")
+            sentence = f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {name}."
+            raise Contradiction(sentence, "tensor_parallel")
 
     @property
     def weight_bytes(self) -> float:

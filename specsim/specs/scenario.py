@@ -6,10 +6,18 @@ from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
 from specsim.specs.drafter import Draft, MeasuredDraft
-from specsim.specs.fields import Flag, PositiveSeconds, Ratio, axis, record
+from specsim.specs.fields import Count, CountOrZero, Flag, PositiveSeconds, Ratio, axis, record
 from specsim.specs.hardware import Hardware
 from specsim.specs.model import ServedModel
 from specsim.specs.runtime import Runtime
+
+
+@record
+class OperatingPoint:
+    """A batch and a context."""
+
+    batch_size: Count
+    context_length: CountOrZero
 
 
 @record
@@ -20,6 +28,7 @@ class MeasuredCosts:
         draft_cost_ratio: One draft step / one plain target step (c).
         verify_cost_ratio: Verifying gamma + 1 tokens / one plain target step.
         plain_step_seconds: One plain target step [s].
+        plain_step_at: Where that was measured; the first batch and context of the grid if absent.
         repair: An extra target call after a rejection, in plain steps.
         overhead: Fixed cost of a round, in plain steps.
         draft_operations_ratio: Operations of one draft step / of one plain step; the draft cost ratio if absent.
@@ -29,6 +38,7 @@ class MeasuredCosts:
     draft_cost_ratio: Ratio | None = None
     verify_cost_ratio: Ratio | None = None
     plain_step_seconds: PositiveSeconds | None = None
+    plain_step_at: OperatingPoint | None = None
     repair: Ratio = 0.0
     overhead: Ratio = 0.0
     draft_operations_ratio: Ratio | None = None
@@ -62,9 +72,16 @@ class Scenario:
         cards = [name for name in ("hardware", "runtime", "target") if getattr(self, name) is None]
         if cards and self.costs is None:
             raise Contradiction(f"{' and '.join(cards)} missing: without measured costs the roofline needs all three.")
+        if (self.hardware is None) != (self.target is None):
+            missing = "hardware" if self.hardware is None else "target"
+            raise Contradiction(
+                f"{missing} missing: the roofline needs hardware and target; measured costs need neither."
+            )
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
         if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
-            raise Contradiction("The cost of drafting is missing: name a draft model or give draft_cost_ratio.")
+            raise Contradiction(
+                "The cost of drafting is missing: name a draft model or give draft_cost_ratio.", "drafts"
+            )
         for served in (self.target, *self.drafts):
             if isinstance(served, ServedModel) and self.hardware is not None:
                 _check_runs_on(served, self.hardware)
@@ -77,16 +94,17 @@ def _check_runs_on(served: ServedModel, hardware: Hardware) -> None:
     rate, name, devices = served.precision.rate, served.model.name, served.tensor_parallel
     if hardware.dense_rate.of(rate) is None:
         known = ", ".join(hardware.dense_rate.known)
-        raise Contradiction(f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}.")
+        sentence = f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}."
+        raise Contradiction(sentence, "hardware")
     if devices > 1 and hardware.interconnect is None and hardware.host_link is None:
-        raise Contradiction(
-            f"Tensor parallelism over {devices} devices needs an interconnect or host_link on the card {hardware.name}."
-        )
+        sentence = f"Tensor parallelism over {devices} devices needs an interconnect or host_link on {hardware.name}."
+        raise Contradiction(sentence, "hardware")
 
 
 def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
     if draft.tensor_parallel > target.tensor_parallel:
         raise Contradiction(
             f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: "
-            "it runs on the same devices."
+            "it runs on the same devices.",
+            "drafts",
         )

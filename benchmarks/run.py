@@ -1,0 +1,269 @@
+"""How fast specsim itself is, in ratios that another machine can be held against; benchmarks/README.md explains them.
+
+A time above its limit is printed as ABOVE and is not a failure; wrong behaviour is: a heavy import where none is
+needed, rows that are missing, a progress bar that is not drawn.
+
+Usage: python benchmarks/run.py [--smoke]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+# Before anything imports numpy, and for every child.
+for _library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
+# Installed packages are compiled; a checkout should not be compiled anew at every start beside them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+PYTHON = sys.executable
+SPECSIM = str(Path(sys.executable).with_name("specsim"))
+
+ANSWER = (
+    "optimal-gamma", "--hardware", "h100", "--target", "llama-3-8b", "--draft", "llama-3.2-1b",
+    "--acceptance", "rate=0.8",
+)  # fmt: skip
+
+SCENARIO = """\
+format: 1
+kind: sweep
+name: {name}
+hardware: h100-sxm5
+runtime: typical
+target: llama-3-8b
+draft: {{model: llama-3.2-1b, acceptance: {{kind: independent, rate: 0.8}}}}
+grid:
+  batch_size: {batches}
+  context_length: {contexts}
+  gamma: 0..8
+"""
+
+GAMMAS = 9
+ARRAY = 100_000
+"""Elements of the arrays of the yardstick numpy.exp."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run: enough to see that all of it works, or enough to trust the figures.
+
+    Attributes:
+        sweeps: Sweeps, each followed by as many elements of numpy.exp as it has points.
+        starts: Starts of each command.
+        batches: Batch sizes of the streamed grid.
+        contexts: Context lengths of the streamed grid.
+    """
+
+    sweeps: int
+    starts: int
+    batches: int
+    contexts: int
+
+
+SMOKE = Size(sweeps=7, starts=11, batches=100, contexts=112)
+FULL = Size(sweeps=31, starts=31, batches=1000, contexts=1112)
+
+
+class BenchmarkError(Exception):
+    """Something behaves wrongly, however fast."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line: what was measured and what it should stay below, if anything."""
+
+    name: str
+    figure: float
+    limit: float | None = None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        figure = f"{self.figure:.0f}" if self.figure >= 1000 else f"{self.figure:.3g}"
+        if self.limit is None:
+            return f"{self.name:<58}{figure:>9} {self.unit}"
+        verdict = "ok" if self.figure <= self.limit else "ABOVE"
+        return f"{self.name:<58}{figure:>9} {self.unit:<4} limit {self.limit:<6g} {verdict}"
+
+
+def main() -> int:
+    """Run all of them, one line each."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
+    size = SMOKE if parser.parse_args().smoke else FULL
+    for benchmark in (point_of_a_sweep, help_page, first_answer, streamed_sweep):
+        for result in benchmark(size):
+            print(result, flush=True)
+    return 0
+
+
+def point_of_a_sweep(size: Size) -> Iterator[Result]:
+    """All columns of a sweep as arrays, per point, in elements of numpy.exp."""
+    # In a child, since the peak memory of later children would start from ours: numpy never comes in here.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        ratio = pool.submit(seconds_of_a_point, size.sweeps).result()
+    yield Result("point of a sweep / element of numpy.exp", ratio, 100)
+
+
+def seconds_of_a_point(repeats: int) -> float:
+    """The ratio of ``point_of_a_sweep``: 128 batches x 64 contexts x 9 draft lengths."""
+    import numpy as np
+
+    from specsim import api
+    from specsim.catalog.resolve import read_scenario
+
+    batches, contexts = 128, 64
+    points = batches * contexts * GAMMAS
+    with tempfile.TemporaryDirectory() as folder:
+        resolution = read_scenario(scenario(Path(folder), batches, contexts))
+    x = np.random.default_rng(0).standard_normal(ARRAY)
+    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
+
+    def sweep() -> None:
+        seen = 0
+        for block in api.sweep_blocks(resolution):
+            table = api.block_table(block)
+            seen += len(table)
+            for name in table.columns:
+                _ = table.columns[name]
+        if seen != points:
+            raise BenchmarkError(f"a sweep of {points} points has {seen} rows.")
+
+    def yardstick() -> None:
+        for _ in range(10):
+            np.exp(x, out=y)
+
+    per_sweep, per_yardstick = interleaved(repeats, sweep, yardstick)
+    return (per_sweep / points) / (per_yardstick / (10 * ARRAY))
+
+
+def help_page(size: Size) -> Iterator[Result]:
+    """The time until the help page has been printed."""
+    refuse_imports(["--help"], "numpy", "pandas", "scipy", "pydantic", "rich", "yaml")
+    ours, click = interleaved(size.starts, process(SPECSIM, "--help"), process(PYTHON, "-c", "import click"))
+    yield Result("specsim --help / python -c 'import click'", ours / click, 1.5)
+
+
+def first_answer(size: Size) -> Iterator[Result]:
+    """The time until a question of one line has been answered."""
+    refuse_imports([*ANSWER], "pandas", "scipy", "rich")
+    ours, numpy = interleaved(size.starts, process(SPECSIM, *ANSWER), process(PYTHON, "-c", "import numpy"))
+    yield Result("specsim optimal-gamma / python -c 'import numpy'", ours / numpy, 3)
+
+
+def streamed_sweep(size: Size) -> Iterator[Result]:
+    """Memory and speed of a grid that is written to a CSV file, watched in a terminal."""
+    points = size.batches * size.contexts * GAMMAS
+    with tempfile.TemporaryDirectory(prefix="specsim-benchmark-") as name:
+        folder = Path(name)
+        config, output = scenario(folder, size.batches, size.contexts), folder / "rows.csv"
+        start = time.perf_counter()
+        shown, peak_bytes = in_a_terminal([SPECSIM, "sweep", "--config", str(config), "--output", str(output)])
+        seconds = time.perf_counter() - start
+        rows = number_of_lines(output) - 1
+    if rows != points:
+        raise BenchmarkError(f"a sweep of {points} points wrote {rows} rows.")
+    if not re.search(rb"\r(?!\n)|\x1b", shown):
+        raise BenchmarkError(f"no progress bar was drawn; the terminal shows {shown[-200:]!r}.")
+    yield Result(f"{points} rows streamed to CSV: peak memory", peak_bytes / 2**30, 2, "GiB")
+    yield Result(f"{points} rows streamed to CSV: speed", rows / seconds, unit="rows/s")
+
+
+def interleaved(repeats: int, first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
+    """Median seconds of each of two calls, in turns, so that what slows the machine down meets both."""
+    first()
+    second()
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        for call, taken in zip((first, second), seconds, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - start)
+    return median(seconds[0]), median(seconds[1])
+
+
+def process(*command: str) -> Callable[[], None]:
+    """A call that runs a command with its output in a pipe."""
+
+    def call() -> None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BenchmarkError(f"exit code {done.returncode} from: {' '.join(command)}\n{done.stderr}")
+
+    return call
+
+
+def refuse_imports(arguments: list[str], *heavy: str) -> None:
+    """See which modules a command imports.
+
+    Raises:
+        BenchmarkError: If it imports what it has no need of.
+    """
+    command = [PYTHON, "-X", "importtime", SPECSIM, *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    lines = (line for line in done.stderr.splitlines() if line.startswith("import time:"))
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    if done.returncode or "click" not in imported:
+        raise BenchmarkError(f"exit code {done.returncode} from: {' '.join(command)}\n{done.stderr[-2000:]}")
+    if found := imported.intersection(heavy):
+        raise BenchmarkError(f"specsim {arguments[0]} imports {', '.join(sorted(found))}.")
+
+
+def scenario(folder: Path, batches: int, contexts: int) -> Path:
+    """A scenario file with batches from 1 upward, and contexts spread over what the target model takes."""
+    step = 8000 // contexts
+    grid = (list(range(1, batches + 1)), list(range(1, contexts * step + 1, step)))
+    path = folder / "scenario.yaml"
+    text = SCENARIO.format(name=f"{batches} batches, {contexts} contexts", batches=grid[0], contexts=grid[1])
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def in_a_terminal(command: list[str]) -> tuple[bytes, int]:
+    """Run a command with a terminal as its stderr; what the terminal shows, and the peak memory in bytes.
+
+    Raises:
+        BenchmarkError: If the command fails.
+    """
+    ours, theirs = pty.openpty()
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    finally:
+        os.close(theirs)
+    shown = bytearray()
+    try:
+        while part := os.read(ours, 65536):
+            shown += part
+    except OSError:
+        pass  # How Linux says that the other end has been closed.
+    finally:
+        os.close(ours)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise BenchmarkError(
+            f"exit code {child.returncode} from: {' '.join(command)}\n{shown.decode(errors='replace')}"
+        )
+    return bytes(shown), usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def number_of_lines(path: Path) -> int:
+    """Lines of a file of any size."""
+    with path.open("rb") as file:
+        return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

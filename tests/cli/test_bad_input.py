@@ -1,0 +1,480 @@
+"""Whatever a user gets wrong: exit code 2, a short paragraph that names the option or the file, no file left behind."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+
+import click
+import pytest
+
+from specsim.catalog import library
+from specsim.cli import COMMANDS, main
+
+QUESTION = {
+    "--hardware": "h100",
+    "--target": "llama-3-8b",
+    "--draft": "llama-3.2-1b",
+    "--acceptance": "rate=0.8",
+    "--batch": "1",
+    "--context": "128",
+}
+FILES = {
+    "binary.yaml": bytes(range(256)),
+    "empty.yaml": b"",
+    "list.yaml": b"- a\n",
+    "tab.yaml": b"format: 1\n\tname: x\n",
+    "repeated.yaml": b"name: x\nname: y\n",
+    "null.yaml": b"name:\n",
+    "format2.yaml": b"format: 2\n",
+    "other-kind.yaml": b"kind: acceptances\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with files of every broken sort in it."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder.yaml").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listing(folder):
+    """Every file below a folder with its content, hidden and temporary ones too."""
+    return {path.relative_to(folder): path.is_dir() or path.read_bytes() for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def refused(folder, capsys):
+    """Runs a command that must be refused and returns what it says."""
+
+    def call(*arguments):
+        before = listing(folder)
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert (stop.value.code, out) == (2, ""), err
+        assert err.startswith("Error: ")
+        assert err.endswith("\n")
+        assert "Traceback" not in err
+        assert max(map(len, err.splitlines())) < 500
+        assert listing(folder) == before
+        return err
+
+    return call
+
+
+def asked(command, **changes):
+    """A full question, with some options replaced; None leaves one out."""
+    options = {**QUESTION, **{f"--{name.replace('_', '-')}": value for name, value in changes.items()}}
+    return [command, *(word for name, value in options.items() if value is not None for word in (name, value))]
+
+
+# --- options of a question: each with wrong values and what must be said about them
+
+UNREADABLE = [
+    ("missing.yaml", "no such file: 'missing.yaml'"),
+    ("folder.yaml", "folder.yaml is a folder"),
+    ("binary.yaml", "binary.yaml: is not a text file"),
+    ("empty.yaml", "empty.yaml, line 1: expected a YAML mapping"),
+    ("list.yaml", "list.yaml, line 1: expected a YAML mapping"),
+    ("tab.yaml", "tab.yaml, line 2: not valid YAML: a tab"),
+    ("repeated.yaml", "repeated.yaml, line 2, name: repeated key"),
+    ("null.yaml", "null.yaml, line 1, name: expected a value"),
+    ("format2.yaml", "format2.yaml, line 1, format: expected format 1, found 2"),
+    ("other-kind.yaml", "other-kind.yaml, line 1"),
+]
+NO_NAME = [
+    ("", "is called ''"),
+    ("zzz9", "is called 'zzz9'"),
+    ("null", "is called 'null'"),
+    ("[h100]", "is called '[h100]'"),
+]
+NO_CARD = [*UNREADABLE, *NO_NAME, ("5", "expected a name"), ("1e9", "expected a name"), ("true", "expected a name")]
+NO_NUMBER = [
+    ("", "expected a number"),
+    ("x", "expected a number"),
+    ("nan", "expected a number"),
+    (".nan", "expected a number"),
+    (".inf", "expected a number"),
+    ("-0.1", "expected a number"),
+    ("true", "expected a number"),
+    ("null", "expected a number"),
+    ("0.1 ms", "expected a number"),
+    ("[0.1]", "expected a number"),
+]
+NO_RATIO = [*NO_NUMBER, ("10%", "not as a percentage")]
+NO_PRECISION = [("", "bf16"), ("bf8", "bf16"), ("BF16", "bf16"), ("16", "bf16"), ("true", "bf16"), ("null", "bf16")]
+NO_COUNT = [
+    (value, "expected a whole number of at least 1")
+    for value in ("", "0", "-1", "1.5", "2.0", "x", "true", "null", "nan")
+]
+NO_AXIS = [
+    *((value, "expected whole numbers of at least") for value in (
+        "", "-1", "1.5", "1e3", "x", "nan", ".inf", "true", "null", "1,,2", "1,x", "1..", "..5", "1 8", "[1]", "80%",
+    )),
+    ("5..1", "expected a range that rises"),
+    ("1..8*1", "factor is 2 or more"),
+    ("1..1000000", "at most 100,000 numbers"),
+    ("99999999999999999999", "at most 1,000,000,000"),
+]  # fmt: skip
+NO_DRAFT_LENGTH = [
+    (value, "expected a whole number from 0 to 1000")
+    for value in ("", "-1", "1.5", "1001", "x", "nan", "true", "null", "0..8", "1,2", "1k", "9" * 30)
+]
+NO_ACCEPTANCE = [
+    *UNREADABLE,
+    ("", "expected an acceptance"),
+    ("x", "expected an acceptance"),
+    ("true", "expected an acceptance"),
+    ("0.5,0.3", "conditional=0.5,0.3"),
+    ("0.5,0.3", "survival=0.5,0.3"),
+    ("1.2", "expected a number from 0 to 1, found 1.2"),
+    ("-1", "expected a number from 0 to 1, found -1"),
+    ("80%", "not a percentage"),
+    ("rate", "expected a value after it"),
+    ("rate=", "expected a number"),
+    ("rate=x", "expected a number"),
+    ("rate=nan", "expected a number"),
+    ("rate=1.2", "expected a number from 0 to 1, found 1.2"),
+    ("rate=-0.1", "expected a number from 0 to 1, found -0.1"),
+    ("rate=80%", "not a percentage"),
+    ("rat=0.8", "Nearest: rate"),
+    ("conditional=", "expected a number"),
+    ("conditional=0.5,1.5", "expected a list of probabilities"),
+    ("survival=0.5,0.6", "cannot rise"),
+    ("length=2.5", "expected the draft length after @"),
+    ("length=5@3", "emits at most 4 tokens"),
+    ("length=0.5@3", "expected a number of at least 1"),
+    ("length=2.5@0", "expected a whole number of at least 1"),
+    ("length=2.5@-1", "expected a whole draft length"),
+    ("length=2.5@²", "expected a whole draft length"),
+    ("drafted=1.5@3", "expected a number from 0 to 1"),
+    ("drafted=0.5@x", "expected a whole draft length"),
+    ("task=", "unknown task ''"),
+    ("task=chta", "Nearest: chat"),
+]
+NO_FORMAT = [(value, "'table', 'csv', 'json'") for value in ("", "xml", "CSV")]
+NO_OUTPUT = [
+    ("", "no format is known"),
+    ("rows", "no format is known"),
+    ("rows.xml", ".csv"),
+    ("missing/rows.csv", "No such file or directory"),
+]
+
+OPTIONS = {
+    "--hardware": [
+        *NO_CARD, ("h10", "Nearest: h100"), ("llama-3-8b", "no accelerator"), ("./folder.yaml/", "is a folder"),
+        ("h100.yaml", "The catalogue has h100-sxm5, without a suffix"),
+    ],
+    "--target": [*NO_CARD, ("llama-3-8", "llama-3-8b"), ("h100", "no model")],
+    "--draft": [
+        *NO_CARD, ("llama-3.2-1", "llama-3.2-1b"), ("none", "no model"), (":", "no model"), (":rate=0.8", "no model"),
+        *((f"llama-3.2-1b:{value}", words) for value, words in NO_ACCEPTANCE),
+    ],
+    "--acceptance": NO_ACCEPTANCE,
+    "--runtime": [*NO_CARD, ("typcal", "Nearest: typical"), ("hopper", "no runtime")],
+    "--precision": NO_PRECISION,
+    "--kv-precision": NO_PRECISION,
+    "--draft-precision": NO_PRECISION,
+    "--tensor-parallel": [*NO_COUNT, ("3", "tensor_parallel 3 does not divide"), ("64", "does not divide")],
+    "--draft-tensor-parallel": [*NO_COUNT, ("3", "does not divide"), ("2", "exceeds the target's 1")],
+    "--draft-cost-ratio": NO_RATIO,
+    "--verify-cost-ratio": NO_RATIO,
+    "--draft-operations-ratio": NO_RATIO,
+    "--repair": NO_RATIO,
+    "--overhead": NO_RATIO,
+    "--plain-step-ms": [*NO_NUMBER, ("0", "expected a number"), ("1e-6", "is faster than")],
+    "--batch": [*NO_AXIS, ("0", "at least 1")],
+    "--context": NO_AXIS,
+    "--format": NO_FORMAT,
+    "--output": NO_OUTPUT,
+}  # fmt: skip
+OPTIONS_OF = {
+    "optimal-gamma": {**OPTIONS, "--max-gamma": NO_DRAFT_LENGTH},
+    "explain": {**OPTIONS, "--gamma": NO_DRAFT_LENGTH},
+    "sweep": {
+        "--config": [*UNREADABLE, *NO_NAME, ("quickstar", "Nearest: quickstart"), ("h100", "no scenario")],
+        "--workers": [(value, "--workers") for value in ("", "0", "-1", "1.5", "x", "257")],
+        "--format": NO_FORMAT,
+        "--output": NO_OUTPUT,
+    },
+}
+SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than")
+"""Facts about several options together: whole sentences."""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value", "words"),
+    [
+        (command, option, *case)
+        for command, options in OPTIONS_OF.items()
+        for option in options
+        for case in options[option]
+    ],
+    ids=lambda part: str(part)[:30] or "nothing",
+)
+def test_a_wrong_value_of_an_option(refused, command, option, value, words):
+    question = asked(command) if command != "sweep" else ["sweep", "--config", "quickstart"]
+    err = refused(*question, option, value) if option != "--draft" else refused(*asked(command, draft=value))
+    assert words in err
+    named = (option, "--target", "--draft") if "does not divide" in words else (option,)
+    file = value.rpartition(":")[2]
+    assert any(name in err for name in named) or file in FILES or any(fact in err for fact in SAID_WITHOUT_OPTION)
+    if file in FILES:
+        assert err.startswith(f"Error: {file}")
+
+
+def parameters(command, of=click.Option):
+    """Parameters of a command that take a value."""
+    found = importlib.import_module(COMMANDS[command][0]).command.params
+    return [parameter for parameter in found if isinstance(parameter, of) and not getattr(parameter, "is_flag", False)]
+
+
+@pytest.mark.parametrize("command", OPTIONS_OF)
+def test_every_option_of_every_command_is_in_the_matrix(command):
+    names = {max(option.opts, key=len) for option in parameters(command)}
+    assert names == set(OPTIONS_OF[command])
+
+
+@pytest.mark.parametrize("command", ["explain"])
+@pytest.mark.parametrize("option", ["--batch", "--context"])
+@pytest.mark.parametrize("value", ["1,2", "1..4"])
+def test_explain_takes_one_operating_point(refused, command, option, value):
+    err = refused(*asked(command), option, value)
+    assert err == f"Error: {option}: explain looks at one operating point: expected one number.\n"
+
+
+def test_explain_takes_one_draft(refused):
+    assert refused(*asked("explain"), "--draft", "llama-3.2-3b").startswith(
+        "Error: --draft: explain looks at one draft"
+    )
+
+
+@pytest.mark.parametrize("command", ["optimal-gamma", "explain"])
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [("hardware", "hardware"), ("target", "target"), ("draft", "--draft: expected a draft model")],
+)
+def test_a_question_with_a_part_left_out(refused, command, left_out, words):
+    assert words in refused(*asked(command, **{left_out: None}))
+
+
+@pytest.mark.parametrize("command", ["optimal-gamma", "explain"])
+def test_a_command_without_a_question(refused, command):
+    assert "expected hardware, target and draft" in refused(command)
+
+
+@pytest.mark.parametrize("command", ["optimal-gamma", "explain"])
+def test_several_faults_are_told_at_once_each_in_its_paragraph(refused, command):
+    err = refused(*asked(command, hardware="zzz9", target="zzz8", draft="zzz7:rate=x"))
+    assert [line.removeprefix("Error: ").split(":")[0] for line in err.splitlines()] == [
+        "--hardware", "--target", "--draft", "--draft",
+    ]  # fmt: skip
+    err = refused(*asked(command, batch="0", context="-1", precision="bf8"))
+    assert [line.removeprefix("Error: ").split(":")[0] for line in err.splitlines()] == [
+        "--precision", "--batch", "--context",
+    ]  # fmt: skip
+
+
+def test_a_wrong_value_is_told_once_however_many_fields_inherit_it(refused):
+    assert refused(*asked("optimal-gamma", tensor_parallel="0")).count("\n") == 1
+    assert refused(*asked("optimal-gamma", acceptance="rate=2"), "--draft", "llama-3.2-3b").count("\n") == 1
+
+
+# --- arguments and commands
+
+
+@pytest.mark.parametrize(
+    "name", [*UNREADABLE, *NO_NAME, ("quickstar", "Nearest: quickstart")], ids=lambda case: case[0] or "nothing"
+)
+def test_a_scenario_that_resolve_cannot_find_or_read(refused, name):
+    value, words = name
+    err = refused("resolve", value)
+    assert words in err
+    assert err.startswith(("Error: FILE: ", f"Error: {value}"))
+
+
+@pytest.mark.parametrize("kind", ["hardware", "kernels", "model", "runtime"])
+@pytest.mark.parametrize(("value", "words"), [*UNREADABLE, *NO_NAME])
+def test_a_card_that_catalog_show_cannot_find_or_read(refused, kind, value, words):
+    err = refused("catalog", "show", kind, value)
+    assert words in err
+    assert err.startswith(("Error: NAME: ", f"Error: {value}"))
+
+
+@pytest.mark.parametrize("kind", ["harware", "", "Hardware", "acceptance", "all"])
+@pytest.mark.parametrize("command", [["catalog", "list"], ["catalog", "show"], ["schema"]], ids=" ".join)
+def test_a_kind_of_card_that_does_not_exist(refused, command, kind):
+    err = refused(*command, kind, *(["x"] if command[-1] == "show" else []))
+    assert "'hardware', 'kernels', 'model', 'runtime', 'scenario'" in err
+    assert f"See: specsim {' '.join(command)} --help" in err
+
+
+def test_a_format_of_the_catalogue_that_does_not_exist(refused):
+    assert "'table', 'csv', 'json'" in refused("catalog", "list", "--format", "xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["optimal-gama"], "Nearest: optimal-gamma"),
+        (["zzz9"], "Known: optimal-gamma, sweep, explain"),
+        (["--hardware", "h100"], "No such option '--hardware'"),
+        (["catalog", "lst"], "list"),
+        (["sweep"], "--config"),
+        (["resolve"], "FILE"),
+        (["schema"], "hardware"),
+        (["catalog", "show", "model"], "NAME"),
+        (["resolve", "quickstart", "lecture-grid"], "lecture-grid"),
+        (["catalog", "list", "model", "hardware"], "hardware"),
+        (["optimal-gamma", "h100"], "h100"),
+        (["optimal-gamma", "--hardwar", "h100"], "--hardware"),
+        (["optimal-gamma", "--batch"], "--batch"),
+        (["optimal-gamma", "--all=yes"], "--all"),
+        (["optimal-gamma", "--extrapolate=yes"], "--extrapolate"),
+        (["explain", "--quiet=yes"], "--quiet"),
+        (["explain", "--max-gamma", "3"], "--max-gamma"),
+        (["sweep", "--config"], "--config"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else None,
+)
+def test_a_command_line_that_cannot_be_read(refused, arguments, words):
+    err = refused(*arguments)
+    assert words in err
+    known = " ".join(word for word in arguments[:1] if word in COMMANDS)
+    assert f"See: specsim{' ' + known if known else ''}" in err.splitlines()[-1]
+    assert err.splitlines()[-1].endswith(" --help")
+
+
+@pytest.mark.parametrize("arguments", [[], ["catalog"]], ids=["specsim", "specsim catalog"])
+def test_a_command_that_is_not_named_is_answered_with_the_commands(folder, capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (out + err).startswith("Usage: specsim")
+    assert "Commands:" in out + err
+    assert "Traceback" not in out + err
+
+
+# --- files that are written
+
+
+WRITERS = {
+    "optimal-gamma": asked("optimal-gamma"),
+    "explain": asked("explain"),
+    "sweep": ["sweep", "--config", "quickstart"],
+    "resolve": ["resolve", "quickstart"],
+    "schema": ["schema", "model"],
+}
+every_writer = pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+
+
+def test_every_command_with_an_output_is_a_writer():
+    with_output = {name for name in COMMANDS if any("--output" in p.opts for p in parameters(name, click.Parameter))}
+    assert with_output == set(WRITERS)
+
+
+@every_writer
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".txt"])
+def test_no_file_is_left_where_the_folder_is_missing(refused, arguments, suffix):
+    err = refused(*arguments, "--output", f"missing/file{suffix}")
+    assert err == f"Error: --output: cannot write missing/file{suffix}: No such file or directory.\n"
+
+
+@every_writer
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".txt"])
+def test_a_folder_in_place_of_the_file_is_left_alone(folder, refused, arguments, suffix):
+    (folder / f"taken{suffix}").mkdir()
+    (folder / f"taken{suffix}" / "kept").write_text("kept", encoding="utf-8")
+    err = refused(*arguments, "--output", f"taken{suffix}")
+    assert f"taken{suffix}" in err
+    assert "Is a directory" in err or "is a folder" in err
+
+
+@every_writer
+def test_a_file_in_place_of_the_folder(refused, arguments):
+    assert "empty.yaml" in refused(*arguments, "--output", "empty.yaml/file.csv")
+
+
+@every_writer
+def test_a_folder_in_which_nothing_may_be_written(refused, monkeypatch, arguments):
+    def denied(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(tempfile, "mkstemp", denied)
+    err = refused(*arguments, "--output", "file.csv")
+    assert err == "Error: --output: cannot write file.csv: Permission denied.\n"
+
+
+@every_writer
+def test_a_disk_that_fills_up_leaves_no_part_of_a_file(refused, monkeypatch, arguments):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def full(handle, *_, **__):
+        os.close(handle)
+        return Full()
+
+    monkeypatch.setattr(os, "fdopen", full)
+    assert "No space left on device" in refused(*arguments, "--output", "file.csv")
+
+
+@pytest.mark.parametrize("command", ["optimal-gamma", "explain"])
+def test_an_older_result_survives_a_mistake(folder, refused, command):
+    (folder / "rows.csv").write_text("older", encoding="utf-8")
+    refused(*asked(command, hardware="zzz9"), "--output", "rows.csv")
+    assert (folder / "rows.csv").read_text(encoding="utf-8") == "older"
+
+
+def test_an_older_result_survives_a_mistake_in_a_scenario(folder, refused):
+    text = library.find("scenario", "quickstart").read_text(encoding="utf-8").replace("rate: 0.8", "rate: 8")
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    (folder / "rows.csv").write_text("older", encoding="utf-8")
+    err = refused("sweep", "--config", "mine.yaml", "--output", "rows.csv")
+    assert err.startswith("Error: mine.yaml, line ")
+    assert "drafts[0].acceptance.rate: expected a number from 0 to 1, found 8." in err
+
+
+# --- paths that are relative to something
+
+
+def test_a_file_named_in_a_scenario_lies_beside_the_scenario(folder, refused):
+    (folder / "deep").mkdir()
+    (folder / "deep/mine.yaml").write_text(
+        "hardware: card.yaml\ntarget: llama-3-8b\ndraft: llama-3.2-1b\ngrid: {batch_size: 1, context_length: 1}\n",
+        encoding="utf-8",
+    )
+    assert (
+        refused("resolve", "deep/mine.yaml") == "Error: deep/mine.yaml, line 1, hardware: no such file: 'card.yaml'.\n"
+    )
+    (folder / "deep/card.yaml").write_text("memory: {capacity: 80 GB, bandwidth: 3 TB}\n", encoding="utf-8")
+    err = refused("resolve", "deep/mine.yaml")
+    assert "deep/card.yaml, line 1, memory.bandwidth: expected a bandwidth" in err
+    assert "deep/card.yaml, line 1, dense_rate: this field is missing." in err
+
+
+# --- as a user starts it
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["optimal-gamma", "--hardware", "zzz9", "--target", "llama-3-8b", "--draft", "llama-3.2-1b"],
+     ["sweep", "--config", "binary.yaml"], ["schema", "model", "-o", "folder.yaml"], ["nonsense"]],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_in_a_process_of_its_own(folder, arguments):
+    before = listing(folder)
+    done = subprocess.run([sys.executable, "-m", "specsim", *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert listing(folder) == before

@@ -1,0 +1,48 @@
+"""What tests share: questions put together from catalogue names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specsim.catalog.cards import card
+from specsim.cost.roofline import Machine
+from specsim.planning.question import Question
+from specsim.specs.acceptance import Independent
+from specsim.specs.drafter import DraftModel
+from specsim.specs.model import ServedModel
+from specsim.specs.precision import PRECISIONS
+
+
+def pytest_addoption(parser):
+    parser.addoption("--regenerate", action="store_true", help="rewrite the golden files")
+
+
+def served(name, tensor_parallel=1, kind=ServedModel, **more):
+    """A model of the catalogue in bf16."""
+    return kind(
+        model=card("model", name),
+        precision=PRECISIONS["bf16"],
+        kv_precision="bf16",
+        tensor_parallel=tensor_parallel,
+        **more,
+    )
+
+
+def question_of(hardware, runtime, target, draft, acceptance=None, *, memory=None, tensor_parallel=1):
+    """A question about one machine; ``memory`` replaces the capacity of the device."""
+    accelerator = card("hardware", hardware)
+    if memory is not None:
+        accelerator = replace(accelerator, memory=replace(accelerator.memory, capacity_bytes=memory))
+    return Question(
+        machine=Machine(accelerator, card("runtime", runtime)),
+        target=served(target, tensor_parallel),
+        draft=served(draft, tensor_parallel, DraftModel, acceptance=acceptance or Independent(rate=0.8)),
+    )
+
+
+@pytest.fixture
+def paper():
+    """Llama-3-8B and the 1B draft on an H100 under the paper accelerator, without a limit of memory."""
+    return question_of("h100-sxm5", "lecture", "llama-3-8b", "llama-3.2-1b", memory=1e15)

@@ -1,0 +1,22 @@
+"""What ``import specsim`` offers, and nothing else."""
+
+from __future__ import annotations
+
+import specsim
+
+
+def test_exported_names():
+    assert specsim.__all__ == [
+        "Explanation", "InputError", "SpecsimError", "Table", "__version__", "catalog_list", "explain",
+        "optimal_gamma", "resolve", "sweep",
+    ]  # fmt: skip
+    assert dir(specsim) == sorted(specsim.__all__)
+    for name in specsim.__all__:
+        assert getattr(specsim, name) is not None
+
+
+def test_sweep_and_resolve_from_python():
+    table = specsim.sweep("lecture-grid")
+    assert len(table) == 7 * 2 * 9
+    assert "paper accelerator" in specsim.resolve("lecture-grid")
+    assert len(specsim.catalog_list("runtime")) == 3
