@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specsim.catalog import library
+from specsim.catalog.plausible import check_hardware
 from specsim.catalog.resolve import hardware_document
 from specsim.catalog.validate import validate
 from specsim.errors import Place
@@ -34,6 +35,8 @@ def card(kind: str, name: str, asked_at: Place | None = None) -> Card:
     if kind == "hardware":
         document = hardware_document(document)
     found: Card = validate(RECORDS[kind], document)
+    if isinstance(found, Hardware):
+        check_hardware(found, document)
     return found
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from specsim.catalog import library
-from specsim.catalog.located import place_of
+from specsim.catalog.located import LocatedDict, place_of
 from specsim.errors import Fault, InputError
 from specsim.specs.hardware import Hardware
-from specsim.units import RATE
+from specsim.units import BANDWIDTH, MEMORY, RATE
 
-RIDGE_POINTS = (8, 600)
+RIDGE_POINTS = (8, 580)
 """Operations per byte at 16 bits between which every known accelerator lies: 32 (Apple, CPUs) to 560 (TPU v6e)."""
 
 
@@ -23,25 +25,38 @@ def check_hardware(hardware: Hardware, document: object, path: tuple[str, ...] =
     Raises:
         InputError: With one fault for every rate that cannot be right.
     """
+    twins = list(_same_device(hardware))
     faults = []
     for name in hardware.dense_rate.known:
-        message = _sparse(hardware, name) or _implausible(hardware, name)
+        message = _sparse(hardware, name, twins) or _implausible(hardware, name)
         if message is not None:
             faults.append(Fault(message, *place_of(document, (*path, "dense_rate", name))))
     if faults:
         raise InputError(faults)
 
 
-def _sparse(hardware: Hardware, number_format: str) -> str | None:
-    """Whether the rate is the sparse one of an accelerator that the catalogue knows under one of the card's names."""
-    for name in (hardware.name, *hardware.aliases, hardware.title):
-        known = library.known_name("hardware", name)
-        if known is None:
-            continue
-        text = library.read_card("hardware", known).get("dense_rate", {}).get(number_format)
-        rate = hardware.dense_rate.of(number_format)
-        if text is not None and rate is not None and abs(rate / RATE.parse(text) - 2) < 0.02:
-            return f"{RATE.format(rate)} is the rate with 2:4 sparsity; the dense rate of {known} is {text}."
+def _same_device(hardware: Hardware) -> Iterator[LocatedDict]:
+    """Shipped cards of the same device: by one of its names, or by the same memory under another name."""
+    names = {library.known_name("hardware", name) for name in (hardware.name, *hardware.aliases)} - {None}
+    if names:
+        yield from (library.read_card("hardware", str(name)) for name in names)
+        return
+    for name in library.names("hardware"):
+        card = library.read_card("hardware", name)
+        capacity, bandwidth = MEMORY.parse(card["memory"]["capacity"]), BANDWIDTH.parse(card["memory"]["bandwidth"])
+        if (
+            abs(hardware.memory.capacity_bytes / capacity - 1) < 0.01
+            and abs(hardware.memory.bandwidth_bytes_per_second / bandwidth - 1) < 0.01
+        ):
+            yield card
+
+
+def _sparse(hardware: Hardware, number_format: str, twins: list[LocatedDict]) -> str | None:
+    rate = hardware.dense_rate.of(number_format) or 0.0
+    for card in twins:
+        text = card["dense_rate"].get(number_format)
+        if text is not None and abs(rate / RATE.parse(text) - 2) < 0.02:
+            return f"{RATE.format(rate)} is the rate with 2:4 sparsity; the dense rate of {card['name']} is {text}."
     return None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from specsim.catalog import evidence, library
 from specsim.catalog.forms import acceptance_document, bare_list
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
+from specsim.catalog.plausible import check_hardware
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
@@ -69,7 +70,11 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
             combination["grid"] = _only_grid_axes(combination["grid"])
         for path, value in zip(paths, values, strict=True):
             _set(combination, path, value, place_of(filled, ("grid", path))[0])
-        scenarios.append(validate(Scenario, _Filler(folder, remarks).fill(combination)))
+        complete = _Filler(folder, remarks).fill(combination)
+        scenario = validate(Scenario, complete)
+        if scenario.hardware is not None:
+            check_hardware(scenario.hardware, complete, ("hardware",))
+        scenarios.append(scenario)
     return Resolution(tuple(scenarios), filled, tuple(dict.fromkeys(remarks)))
 
 

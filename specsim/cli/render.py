@@ -24,11 +24,16 @@ _DESCRIPTION = (
 """Columns that describe the question: above the table where they are the same in every row."""
 
 _SHOWN = (
-    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best",
-    "tokens_per_round", "plain_step_ms", "round_ms", "draft_cost_ratio", "round_cost_ratio",
-    "tokens_per_second", "operations_factor", "bound", "decision", "limit",
+    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round",
+    "plain_step_ms", "round_ms", "draft_cost_ratio", "tokens_per_second", "bound", "decision", "limit",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""
+
+_SHOWN_WITHOUT_TIMES = (
+    "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round", "draft_cost_ratio",
+    "round_cost_ratio", "operations_factor", "bytes_factor", "decision",
+)  # fmt: skip
+"""The same where only ratios are known."""
 
 _LEFT = frozenset({*_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass"})
 
@@ -72,7 +77,8 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
         described = ((name, short(next(iter(table.cells(name))))) for name in same)
         title = ", ".join(f"{name} {value}" for name, value in described if value)
-        columns = [name for name in (*_DESCRIPTION, *_SHOWN) if name not in same]
+        timed = any(value is not None for value in islice(table.cells("plain_step_ms"), len(table)))
+        columns = [name for name in (*_DESCRIPTION, *(_SHOWN if timed else _SHOWN_WITHOUT_TIMES)) if name not in same]
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 
