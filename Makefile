@@ -34,7 +34,7 @@ package: $(VENV)/.linted
 
 # Rewrites the golden files after a change that is meant to move figures.
 golden: $(VENV)/.tested
-	$(BIN)/python -m pytest tests/golden --regenerate
+	$(BIN)/python -m pytest tests/golden tests/corpus tests/docs --regenerate
 
 # Rewrites the generated reference pages; a test holds them against the code.
 docs: $(VENV)/.tested

@@ -2,7 +2,7 @@
 
 In a ``console`` block ``$ `` starts a command and ``> `` continues it; a line ``...`` stands for lines left out. A
 ``yaml`` or ``python`` block whose first comment is a file name is that file, in one working folder for each page.
-``make golden`` rewrites shown outputs that have nothing left out; the others are for a person to look at.
+``make golden`` rewrites what is shown, with as many lines left out as before: read the difference.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ def agrees(shown, got):
     return shown[-1:] == ["..."] or text[position:] in ("", "\n")
 
 
+def shortened(got, like):
+    """Printed lines with as many left out, at the same end, as in the lines shown before."""
+    if "..." not in like:
+        return got
+    head, tail = like.index("..."), len(like) - like.index("...") - 1
+    return [*got[:head], "...", *(got[-tail:] if tail else [])]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_print_what_is_shown(page, tmp_path, request):
     text = page.read_text(encoding="utf-8")
@@ -79,8 +87,8 @@ def test_commands_print_what_is_shown(page, tmp_path, request):
                 shown.pop()
             if agrees(shown, got):
                 continue
-            before, after = "\n".join(shown), "\n".join(got)
-            if request.config.getoption("--regenerate") and before and "..." not in shown:
+            before, after = "\n".join(shown), "\n".join(shortened(got, shown))
+            if request.config.getoption("--regenerate") and shown and shown.count("...") <= 1:
                 page.write_text(page.read_text(encoding="utf-8").replace(before, after, 1), encoding="utf-8")
             else:
                 wrong.append(f"$ {command}\n{after}")
