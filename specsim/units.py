@@ -115,7 +115,7 @@ def written_name(field: str) -> str:
     >>> written_name("bandwidth_bytes_per_second"), written_name("layers")
     ('bandwidth', 'layers')
     """
-    for dimension in sorted(DIMENSIONS, key=lambda d: -len(d.suffix)):
+    for dimension in DIMENSIONS:
         if field.endswith(dimension.suffix):
             return field.removesuffix(dimension.suffix)
     return field

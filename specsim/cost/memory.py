@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +62,6 @@ class Fit:
     limit: NDArray[np.int8]
     excess_bytes: Array
     max_batch_size: Array
-
-    @cached_property
-    def blank(self) -> Array:
-        """0 where it fits and NaN elsewhere: adding it takes a number away where there is none."""
-        return np.where(self.limit == 0, 0.0, np.nan)
 
 
 def fit(

@@ -71,17 +71,6 @@ class RoundCosts:
     fit: Fit | None
     absolute: bool
 
-    def where_it_fits(self) -> RoundCosts:
-        """The same with NaN for drafting and verification at the points that do not fit."""
-        if self.fit is None or not self.fit.limit.any():
-            return self
-        blank = self.fit.blank
-        return dataclasses.replace(
-            self,
-            drafting_seconds=self.drafting_seconds + blank,
-            verification_seconds=self.verification_seconds + blank,
-        )
-
 
 def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundCosts:
     """Costs of a round at every point of the axes: gamma draft steps, verification, repairs and fixed costs.

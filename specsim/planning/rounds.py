@@ -78,18 +78,16 @@ class Rounds:
         return code if self.fit is None else code * self.feasible
 
 
-def plan(question: Question, axes: Axes, *, whether_it_fits_or_not: bool = False) -> Rounds:
+def plan(question: Question, axes: Axes) -> Rounds:
     """One round at every operating point, and the best draft length of each batch and context.
 
-    The speedup is tokens_per_round x plain step / round; at gamma 0 it is exactly 1. Times are NaN where weights,
-    caches and positions do not suffice, unless they are wanted whether it fits or not.
+    The speedup is tokens_per_round x plain step / round; at gamma 0 it is exactly 1. Times are what a round would
+    take, whether it fits or not; only what fits is called best.
     """
     acceptance = question.draft.acceptance
     low, high = (acceptance.low, acceptance.high) if isinstance(acceptance, Published) else (None, None)
     lengths = _lengths(typical_of(acceptance), axes)
     costs = round_costs(question, axes, lengths)
-    if not whether_it_fits_or_not:
-        costs = costs.where_it_fits()
     round_seconds = costs.drafting_seconds + costs.verification_seconds + costs.overhead_seconds
     round_cost_ratio = round_seconds / costs.plain_seconds
     speedup = lengths.tokens_per_round / round_cost_ratio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -100,14 +101,10 @@ class Answer:
         """What to do."""
         return Words(self.rounds.decision, DECISIONS)
 
-    def _where_it_fits(self, values: Array) -> Array:
-        fit = self.rounds.fit
-        return values if fit is None or not fit.limit.any() else values + fit.blank
-
     @property
     def plain_step_ms(self) -> Array:
         """One plain step [ms]."""
-        return self._where_it_fits(self.rounds.costs.plain_seconds * 1e3)
+        return self.rounds.costs.plain_seconds * 1e3
 
     @cached_property
     def drafting_ms(self) -> Array:
@@ -122,7 +119,7 @@ class Answer:
     @cached_property
     def overhead_ms(self) -> Array:
         """Fixed costs and repairs of a round [ms]."""
-        return self._where_it_fits(self.rounds.costs.overhead_seconds * 1e3)
+        return self.rounds.costs.overhead_seconds * 1e3
 
     @cached_property
     def round_ms(self) -> Array:
@@ -134,7 +131,7 @@ class Answer:
         """Drafting / (gamma x plain step), NaN at gamma 0."""
         gamma, drafted = self.rounds.axes.gamma, self.rounds.lengths.drafted_per_round
         share = np.divide(drafted, gamma, out=np.full(gamma.shape, np.nan), where=gamma > 0)
-        return self._where_it_fits(self.rounds.costs.draft_step_seconds / self.rounds.costs.plain_seconds * share)
+        return self.rounds.costs.draft_step_seconds / self.rounds.costs.plain_seconds * share
 
     @property
     def verify_cost_ratio(self) -> Array:
@@ -154,7 +151,7 @@ class Answer:
     @property
     def plain_tokens_per_second(self) -> Array:
         """Output tokens of the whole batch in plain decoding [tokens/s]."""
-        return self._where_it_fits(self.rounds.axes.batch_size / self.rounds.costs.plain_seconds)
+        return self.rounds.axes.batch_size / self.rounds.costs.plain_seconds
 
     @property
     def operations_factor(self) -> Array:
@@ -173,6 +170,7 @@ class Column:
 
     Attributes:
         path: Attributes of an ``Answer`` that lead to its values; empty where a part of the path is None.
+        is_time: Whether it is a time or follows from one, and is empty where the point does not fit.
         is_absolute: Whether it needs a plain step in seconds, and is empty where only ratios are known.
     """
 
@@ -180,11 +178,16 @@ class Column:
     path: str
     unit: str
     meaning: str
+    is_time: bool = False
     is_absolute: bool = False
 
 
 def _time(name: str, path: str, unit: str, meaning: str) -> Column:
-    return Column(name, path, unit, meaning, is_absolute=True)
+    return Column(name, path, unit, meaning, is_time=True, is_absolute=True)
+
+
+def _ratio(name: str, path: str, meaning: str) -> Column:
+    return Column(name, path, "", meaning, is_time=True)
 
 
 COLUMNS = (
@@ -222,12 +225,12 @@ COLUMNS = (
     _time("verification_ms", "verification_ms", "ms", "verifying gamma + 1 tokens"),
     _time("overhead_ms", "overhead_ms", "ms", "fixed costs and repairs of a round"),
     _time("round_ms", "round_ms", "ms", "drafting + verification + overhead"),
-    Column("draft_cost_ratio", "draft_cost_ratio", "", "drafting / (gamma x plain step)"),
-    Column("verify_cost_ratio", "verify_cost_ratio", "", "verification / plain step"),
-    Column("round_cost_ratio", "rounds.round_cost_ratio", "", "round / plain step"),
-    Column("speedup", "rounds.speedup", "", "plain / speculative time per output token"),
-    Column("speedup_low", "rounds.speedup_low", "", "speedup at the low end of a published acceptance"),
-    Column("speedup_high", "rounds.speedup_high", "", "speedup at its high end"),
+    _ratio("draft_cost_ratio", "draft_cost_ratio", "drafting / (gamma x plain step)"),
+    _ratio("verify_cost_ratio", "verify_cost_ratio", "verification / plain step"),
+    _ratio("round_cost_ratio", "rounds.round_cost_ratio", "round / plain step"),
+    _ratio("speedup", "rounds.speedup", "plain / speculative time per output token"),
+    _ratio("speedup_low", "rounds.speedup_low", "speedup at the low end of a published acceptance"),
+    _ratio("speedup_high", "rounds.speedup_high", "speedup at its high end"),
     Column("decision", "decision", "", "speculate, off, or unclear where the range of speedups includes 1"),
     _time("tokens_per_second", "tokens_per_second", "tokens/s", "output tokens of the whole batch"),
     _time("plain_tokens_per_second", "plain_tokens_per_second", "tokens/s", "the same in plain decoding"),
@@ -241,7 +244,7 @@ COLUMNS = (
 )
 
 
-def rows(answer: Answer, **notes: tuple[str, ...]) -> Table:
+def rows(answer: Answer, **notes: Any) -> Table:
     """The table of one block, one row for every batch, context and gamma, with the notes that go with it."""
     columns: dict[str, np.ndarray | Words] = {}
     for column in COLUMNS:
@@ -249,9 +252,17 @@ def rows(answer: Answer, **notes: tuple[str, ...]) -> Table:
         if column.is_absolute and not answer.rounds.costs.absolute:
             values = _NO_NUMBER
         columns[column.name] = values
-    return Table(columns, answer.rounds.axes.shape, **notes, row_order=_BATCH_CONTEXT_GAMMA)
+    return Table(
+        columns,
+        answer.rounds.axes.shape,
+        **notes,
+        row_order=_BATCH_CONTEXT_GAMMA,
+        empty_where=None if answer.rounds.feasible.all() else ~answer.rounds.feasible,
+        may_be_empty=_TIMES,
+    )
 
 
+_TIMES = frozenset(column.name for column in COLUMNS if column.is_time)
 _BATCH_CONTEXT_GAMMA = (1, 2, 0)
 _NO_NUMBER = np.full((), np.nan)
 _NO_TEXT = np.full((), "", dtype=object)

@@ -98,7 +98,7 @@ def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
     question = questions(scenario)[0]
     grid = scenario.grid
     axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma)
-    rounds = plan(question, axes, whether_it_fits_or_not=True)
+    rounds = plan(question, axes)
     index = int(np.argmax(rounds.best[:, 0, 0])) if best_gamma else len(axes.gamma) - 1
     point = _Point(scenario, question, axes, rounds, index)
     here = dataclasses.replace(axes, gamma=axes.gamma[index : index + 1])

@@ -34,6 +34,8 @@ class Table:
         columns: Name to array or words; all broadcast to ``shape``.
         shape: Shape of the grid whose points are the rows.
         row_order: Axes of the grid from the slowest to the fastest along the rows; C order if empty.
+        empty_where: Points at which some columns have no value, None if there are none.
+        may_be_empty: The columns in question, all of numbers.
         assumed: What was assumed, one sentence each.
         extrapolated: What was extrapolated, one sentence each.
         infeasible: What did not fit, one sentence each.
@@ -45,6 +47,8 @@ class Table:
     extrapolated: tuple[str, ...] = field(default=())
     infeasible: tuple[str, ...] = field(default=())
     row_order: tuple[int, ...] = field(default=())
+    empty_where: np.ndarray | None = None
+    may_be_empty: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return int(np.prod(self.shape))
@@ -54,7 +58,12 @@ class Table:
         column = self.columns[name]
         if isinstance(column, Words):
             return column.words[self._flat(column.codes)]
+        if self._has_gaps(name):
+            return np.where(self._flat(np.asarray(self.empty_where)), np.nan, self._flat(column))
         return self._flat(column)
+
+    def _has_gaps(self, name: str) -> bool:
+        return self.empty_where is not None and name in self.may_be_empty
 
     def _flat(self, values: np.ndarray) -> np.ndarray:
         whole = np.broadcast_to(values, self.shape)
@@ -68,7 +77,7 @@ class Table:
     def cells(self, name: str) -> Iterable[Cell]:
         """One column as plain Python values; None where there is none (NaN, or no text)."""
         column = self.columns[name]
-        if isinstance(column, np.ndarray) and column.size == 1:
+        if isinstance(column, np.ndarray) and column.size == 1 and not self._has_gaps(name):
             return itertools.repeat(_cell(column.reshape(-1).tolist()[0]), len(self))
         values = self[name]
         if values.dtype.kind == "O" or (values.dtype.kind == "f" and np.isnan(values).any()):
@@ -120,7 +129,9 @@ def joined(tables: Sequence[Table]) -> Table:
     if len(tables) == 1:
         return tables[0]
     columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0].columns}
-    notes = {kind: tuple(dict.fromkeys(n for table in tables for n in getattr(table, kind))) for kind in _NOTES}
+    notes: dict[str, Any] = {
+        kind: tuple(dict.fromkeys(n for table in tables for n in getattr(table, kind))) for kind in _NOTES
+    }
     return Table(columns, (sum(map(len, tables)),), **notes)
 
 

@@ -302,7 +302,7 @@ def test_a_scenario_that_resolve_cannot_find_or_read(refused, name):
     assert err.startswith(("Error: FILE: ", f"Error: {value}"))
 
 
-@pytest.mark.parametrize("kind", ["hardware", "kernels", "model", "runtime"])
+@pytest.mark.parametrize("kind", ["hardware", "kernels", "model", "runtime", "scenario"])
 @pytest.mark.parametrize(("value", "words"), [*UNREADABLE, *NO_NAME])
 def test_a_card_that_catalog_show_cannot_find_or_read(refused, kind, value, words):
     err = refused("catalog", "show", kind, value)

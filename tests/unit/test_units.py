@@ -166,6 +166,11 @@ def test_a_quantity_is_written_short(dimension, value, text):
     assert dimension.parse(text) == value
 
 
+def test_no_suffix_of_a_field_ends_in_another():
+    suffixes = [dimension.suffix for dimension in DIMENSIONS]
+    assert not [(one, other) for one in suffixes for other in suffixes if one != other and one.endswith(other)]
+
+
 @pytest.mark.parametrize(
     ("field", "written"),
     [
