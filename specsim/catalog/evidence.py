@@ -11,7 +11,7 @@ from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.specs.fields import Factor, Probability, Ratio, record
 
-TASKS = ("chat", "code", "math", "summary", "copy", "translation", "any")
+TASKS = ("chat", "code", "math", "summary", "copy", "translation", "instructions", "questions", "any")
 
 
 _ENOUGH = 4
@@ -72,10 +72,10 @@ def published(
     pair_on_task = [row for row in pair if row.task == task]
     if task != "any" and (pair_on_task or on_task):
         chosen, what = (pair_on_task, "this pair") if pair_on_task else (on_task, "other pairs")
-        basis = f"{len(chosen)} published values of {what} on {task}"
+        basis = f"{_counted(chosen)} of {what} on {task}"
     else:
         chosen, what = (pair, "this pair") if pair else (list(rows), "other pairs")
-        basis = f"{len(chosen)} published values of {what} on all tasks"
+        basis = f"{_counted(chosen)} of {what} on all tasks"
         basis += f" (none on {task})" if task != "any" else ""
     low, typical, high = _quartiles(chosen)
     if len(chosen) < _ENOUGH:
@@ -93,6 +93,12 @@ def published(
         "high": {**point, "rate": round(high, 3)},
         "basis": basis,
     }
+
+
+def _counted(rows: list[Row]) -> str:
+    bounds = sum(row.rate is None for row in rows)
+    some = f" ({bounds} of them lower bounds)" if bounds else ""
+    return f"{len(rows)} published value{'s' if len(rows) > 1 else ''}{some}"
 
 
 def _quartiles(rows: list[Row]) -> tuple[float, float, float]:

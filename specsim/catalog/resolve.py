@@ -35,11 +35,13 @@ class Resolution:
 
     Attributes:
         scenarios: One for every combination of the axes that are paths into the document.
+        varied: The paths of those axes with their values, for each scenario.
         document: The document of the first of them, with the axes as they were written.
         remarks: How ambiguous input was read, for the user to see.
     """
 
     scenarios: tuple[Scenario, ...]
+    varied: tuple[tuple[tuple[str, object], ...], ...]
     document: LocatedDict
     remarks: tuple[str, ...]
 
@@ -63,7 +65,7 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
     remarks: list[str] = []
     paths = _path_axes(written)
     filled = _Filler(folder, remarks).fill(written)
-    scenarios = []
+    scenarios, varied = [], []
     for values in itertools.product(*paths.values()):
         combination = _thaw(filled)
         if isinstance(combination.get("grid"), dict):
@@ -75,7 +77,8 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
         if scenario.hardware is not None:
             check_hardware(scenario.hardware, complete, ("hardware",))
         scenarios.append(scenario)
-    return Resolution(tuple(scenarios), filled, tuple(dict.fromkeys(remarks)))
+        varied.append(tuple(zip(paths, values, strict=True)))
+    return Resolution(tuple(scenarios), tuple(varied), filled, tuple(dict.fromkeys(remarks)))
 
 
 class _Filler:

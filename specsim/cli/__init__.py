@@ -102,7 +102,7 @@ def main(args: list[str] | None = None) -> Any:
 
 
 _OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME"}
-_OPTIONS_OF = {"explain": {"max_gamma": "--gamma"}, "resolve": {"config": "FILE"}}
+_OPTIONS_OF = {"resolve": {"config": "FILE"}}
 """Options and arguments, of all commands and of one, that are not called like the parameter of the API."""
 
 

@@ -40,7 +40,9 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    explanation = api.explain(batch_size=batch_size, context_length=context_length, gamma=gamma, **question(given))
+    resolution = api.point_question(batch_size, context_length, gamma, **question(given))
+    render.remarks(resolution.remarks, quiet)
+    explanation = api.explain_resolved(resolution, best_gamma=gamma is None)
     if form == "csv":
         render.deliver([explanation.operators.to_csv()], output)
     elif form == "json":

@@ -43,7 +43,7 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    resolution = api.ask(batch_size, context_length, max_gamma, **question(given))
+    resolution = api.gamma_question(batch_size, context_length, max_gamma, **question(given))
     table = api.all_rows(resolution)
     render.remarks(resolution.remarks, quiet)
     render.rows(table if all_gammas else api.best_rows(table), form, output, resolution)

@@ -40,8 +40,8 @@ _QUESTION = (
     ),
     click.option(
         "--plain-step-ms",
-        metavar="MS",
-        help="Measured: one plain target step; with cards it anchors the runtime at the first batch and context.",
+        metavar="MS[@B,S]",
+        help="Measured: one plain target step, at batch B and context S or else the first ones; anchors the runtime.",
     ),
     click.option(
         "--draft-operations-ratio",
@@ -69,7 +69,7 @@ _OUTPUT = (
         "-o",
         "--output",
         metavar="FILE",
-        help="Write to a file, whole or not at all; a CSV gets its provenance beside it.",
+        help="Write to a file, whole or not at all; CSV rows get their provenance beside them.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks on stderr."),
 )

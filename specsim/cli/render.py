@@ -12,7 +12,7 @@ import click
 from specsim import __version__
 from specsim.api import resolved_document
 from specsim.catalog.resolve import Resolution
-from specsim.errors import Fault, InputError, Place
+from specsim.errors import Fault, InputError, Place, shown
 from specsim.report.table import Cell, Table, closing_lines
 
 _SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
@@ -44,11 +44,14 @@ def chosen_format(output_format: str | None, output: str | None) -> str:
     Raises:
         InputError: If the suffix of the file says none and no format is given.
     """
+    if output is not None and (not output or Path(output).is_dir()):
+        found = f"{shown(output)}, which is a folder" if output else "nothing"
+        raise InputError(Fault(f"expected the name of a file, found {found}.", Place(parameter="output")))
     if output_format is not None:
         return output_format
     if output is None:
         return "table"
-    suffix = Path(output).suffix
+    suffix = Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
         raise InputError(
@@ -77,8 +80,10 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
         described = ((name, short(next(iter(table.cells(name))))) for name in same)
         title = ", ".join(f"{name} {value}" for name, value in described if value)
-        timed = any(value is not None for value in islice(table.cells("plain_step_ms"), len(table)))
-        columns = [name for name in (*_DESCRIPTION, *(_SHOWN if timed else _SHOWN_WITHOUT_TIMES)) if name not in same]
+        with_cards = next(iter(table.cells("hardware")), None) is not None
+        varied = [name for name in table.columns if "." in name]
+        shown = (*_DESCRIPTION, *varied, *(_SHOWN if with_cards else _SHOWN_WITHOUT_TIMES))
+        columns = [name for name in shown if name not in same]
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 

@@ -17,11 +17,16 @@ BLOCK_POINTS = 131_072
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A part of a grid for one drafter, with the question it belongs to."""
+    """A part of a grid for one drafter, with the question it belongs to.
+
+    Attributes:
+        varied: Fields of the scenario that are axes of its grid, by their paths, with their values here.
+    """
 
     scenario: Scenario
     question: Question
     axes: Axes
+    varied: tuple[tuple[str, object], ...] = ()
 
 
 def questions(scenario: Scenario) -> list[Question]:
@@ -49,7 +54,7 @@ def anchor_point(scenario: Scenario) -> tuple[int, int]:
     return (grid.batch_size[0], grid.context_length[0]) if at is None else (at.batch_size, at.context_length)
 
 
-def blocks(scenario: Scenario) -> Iterator[Block]:
+def blocks(scenario: Scenario, varied: tuple[tuple[str, object], ...] = ()) -> Iterator[Block]:
     """The grid of a scenario in blocks, drafter by drafter, then by batch and by context.
 
     Draft lengths are never split, so that each block knows its own best ones.
@@ -62,7 +67,7 @@ def blocks(scenario: Scenario) -> Iterator[Block]:
         for b in range(0, len(grid.batch_size), batches):
             for s in range(0, len(grid.context_length), contexts):
                 axes = Axes.of(grid.batch_size[b : b + batches], grid.context_length[s : s + contexts], grid.gamma)
-                yield Block(scenario, question, axes)
+                yield Block(scenario, question, axes, varied)
 
 
 def _keep_freed_memory() -> None:

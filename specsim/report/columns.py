@@ -78,17 +78,17 @@ class Answer:
     @property
     def limit_excess_bytes(self) -> np.ndarray | None:
         """By how much one device's memory is exceeded, in whole bytes."""
-        return None if self.rounds.fit is None else np.ceil(self.rounds.fit.excess_bytes).astype(np.int64)
+        return None if self.rounds.fit is None else _whole(np.ceil(self.rounds.fit.excess_bytes))
 
     @property
     def memory_bytes(self) -> np.ndarray | None:
         """Weights and caches on one device, in whole bytes."""
-        return None if self.rounds.fit is None else np.ceil(self.rounds.fit.needed_bytes).astype(np.int64)
+        return None if self.rounds.fit is None else _whole(np.ceil(self.rounds.fit.needed_bytes))
 
     @property
     def max_batch_size(self) -> np.ndarray | None:
         """Most sequences that fit, as a whole number."""
-        return None if self.rounds.fit is None else self.rounds.fit.max_batch_size.astype(np.int64)
+        return None if self.rounds.fit is None else _whole(self.rounds.fit.max_batch_size)
 
     @property
     def bound(self) -> Words | None:
@@ -164,6 +164,11 @@ class Answer:
         return self.rounds.costs.bytes_ratio / self.rounds.lengths.tokens_per_round
 
 
+def _whole(values: Array) -> np.ndarray:
+    """Whole numbers as integers, where 64 bits hold them."""
+    return values.astype(np.int64) if values.max() < 2**63 else values
+
+
 @dataclass(frozen=True)
 class Column:
     """One column: how it is called, in which unit, what it means, and when it is empty.
@@ -231,7 +236,12 @@ COLUMNS = (
     _ratio("speedup", "rounds.speedup", "plain / speculative time per output token"),
     _ratio("speedup_low", "rounds.speedup_low", "speedup at the low end of a published acceptance"),
     _ratio("speedup_high", "rounds.speedup_high", "speedup at its high end"),
-    Column("decision", "decision", "", "speculate, off, or unclear where the range of speedups includes 1"),
+    Column(
+        "decision",
+        "decision",
+        "",
+        "speculate, off, or unclear if the range of speedups includes 1",
+    ),
     _time("tokens_per_second", "tokens_per_second", "tokens/s", "output tokens of the whole batch"),
     _time("plain_tokens_per_second", "plain_tokens_per_second", "tokens/s", "the same in plain decoding"),
     _time("time_per_output_token_ms", "time_per_output_token_ms", "ms", "round / tokens_per_round"),
@@ -252,6 +262,9 @@ def rows(answer: Answer, **notes: Any) -> Table:
         if column.is_absolute and not answer.rounds.costs.absolute:
             values = _NO_NUMBER
         columns[column.name] = values
+    for path, value in answer.block.varied:
+        # Where a field of the scenario is an axis, rows tell its value, under its path if no column does.
+        columns.setdefault(path, np.full((), value, dtype=object))
     return Table(
         columns,
         answer.rounds.axes.shape,

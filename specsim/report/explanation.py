@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from specsim.planning.break_even import (
     perfect_stop_speedup,
 )
 from specsim.planning.question import Axes, Question, plain_step
-from specsim.planning.rounds import NEAR_BEST, Rounds, plan
+from specsim.planning.rounds import DECISIONS, NEAR_BEST, Rounds, plan
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.columns import Answer, rows
@@ -101,9 +100,9 @@ def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
     rounds = plan(question, axes)
     index = int(np.argmax(rounds.best[:, 0, 0])) if best_gamma else len(axes.gamma) - 1
     point = _Point(scenario, question, axes, rounds, index)
-    here = dataclasses.replace(axes, gamma=axes.gamma[index : index + 1])
-    answer = Answer(Block(scenario, question, here), plan(question, here))
-    row = rows(answer, **notes.notes_of(answer))
+    answer = Answer(Block(scenario, question, axes), rounds)
+    whole = rows(answer, **notes.notes_of(answer))
+    row = whole.where(np.arange(len(whole)) == index)
     return Explanation(_title(point), tuple(_sections(point)), row, _operator_table(point))
 
 
@@ -220,13 +219,15 @@ def _verdict(point: _Point) -> Iterable[str]:
     tokens = f"{point.at(rounds.lengths.tokens_per_round):.3f} tokens per round"
     yield f"{point.at(rounds.speedup):.3f}x: {tokens} x plain step {plain} / round {whole}"
     low, high = point.at(rounds.speedup_low), point.at(rounds.speedup_high)
-    if not np.isnan(low):
+    if not np.isnan(low) and point.gamma > 0:
         yield f"Between {low:.2f}x and {high:.2f}x for the middle half of published acceptances."
     if not rounds.best.any():
         return
     best = int(np.argmax(rounds.best[:, 0, 0]))
     gamma, near = int(point.gammas[best]), int(point.all(rounds.near_best)[0])
-    if gamma == 0:
+    if gamma == 0 and DECISIONS[int(point.all(rounds.decision)[best])] == "unclear":
+        yield "Best: probably do not speculate; at the high end of published acceptances some gamma would pay."
+    elif gamma == 0:
         yield "Best: do not speculate."
     else:
         found = f"{gamma} ({point.all(rounds.speedup)[best]:.3f}x)"
@@ -315,8 +316,8 @@ def _break_even(point: _Point) -> Iterable[str]:
 _ENDS = {
     "cost": "",
     "search": " and maybe beyond",
-    "draft_memory": " (no room for the draft beyond)",
-    "memory": " (nothing fits beyond)",
+    "draft_memory": " (beyond, the draft does not fit)",
+    "memory": " (beyond, nothing fits)",
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
 from specsim.specs.acceptance import Drafted, Length, Published
@@ -90,6 +91,14 @@ def _infeasible(answer: Answer) -> Iterator[str]:
     feasible = np.broadcast_to(rounds.feasible, rounds.axes.shape)
     something, some_draft = feasible.any(axis=0), (feasible & drafts).any(axis=0)
     if not something.all():
-        yield "some points hold not even the target"
-    if drafts.any() and (something & ~some_draft).any():
-        yield "some points hold the target and no draft, so that gamma 0 is all there is"
+        yield f"not even the target at some points, by {_limits(rounds.fit, np.asarray(~something))}"
+    alone = something & ~some_draft
+    if drafts.any() and alone.any():
+        yield f"the draft at some points, by {_limits(rounds.fit, np.asarray(alone & drafts))}; gamma 0 is all there is"
+
+
+def _limits(fit: Fit, where: np.ndarray) -> str:
+    """The words of the limits that stand against some points."""
+    codes = np.broadcast_to(fit.limit, np.broadcast_shapes(fit.limit.shape, where.shape))
+    found = np.unique(codes[np.broadcast_to(where, codes.shape)])
+    return " and ".join(str(LIMITS[code]) for code in found if code)

@@ -24,15 +24,21 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
-        raise InputError(Fault(f"cannot write {path}: {error.strerror}.", Place(parameter="output"))) from None
+        raise InputError(_unwritable(path, error)) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         Path(name).chmod(0o644)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InputError(_unwritable(path, error)) from None
         raise
+
+
+def _unwritable(path: Path, error: OSError) -> Fault:
+    return Fault(f"cannot write {path}: {error.strerror}.", Place(parameter="output"))
 
 
 def write_provenance(path: Path, version: str, command: Iterable[str], resolved: dict[str, Any]) -> None:

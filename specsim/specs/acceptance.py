@@ -114,6 +114,11 @@ class Published:
     high: Annotated[Point, Tagged("kind", _POINTS)]
     basis: str = "as given"
 
+    def __post_init__(self) -> None:
+        rates = [point.rate for point in (self.low, self.typical, self.high) if isinstance(point, Independent)]
+        if rates != sorted(rates):
+            raise Contradiction("low, typical and high must rise in this order.")
+
     @property
     def label(self) -> str:
         """The command-line form."""

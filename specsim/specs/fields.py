@@ -155,6 +155,9 @@ _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
 
+LONGEST_DRAFT = 1000
+"""Nobody drafts more tokens a round than this."""
+
 
 def _axis_number(text: str) -> int:
     return int(text.removesuffix("k")) * (1024 if text.endswith("k") else 1)
@@ -186,7 +189,7 @@ def _axis_values(part: object) -> Iterable[int]:
     return [first * int(factor) ** k for k in range(last.bit_length() + 1) if first * int(factor) ** k <= last]
 
 
-def axis(minimum: int) -> Kind:
+def axis(minimum: int, maximum: int = _LARGEST) -> Kind:
     """Whole numbers along one axis of a grid: a number, a list, a range ``1..16`` or a doubling ``1..256*2``."""
     expected = (
         f"whole numbers of at least {minimum}: a number, a list such as 1,8,32, a range such as 1..16 "
@@ -203,8 +206,8 @@ def axis(minimum: int) -> Kind:
             raise ValueError(str(error) or expected) from None
         if not values or min(values) < minimum:
             raise ValueError(expected)
-        if max(values) > _LARGEST:
-            raise ValueError(f"whole numbers of at most {_LARGEST:,}")
+        if max(values) > maximum:
+            raise ValueError(f"whole numbers of at most {maximum:,}")
         if len(set(values)) < len(values):
             raise ValueError("each number of an axis once")
         return values
@@ -224,5 +227,6 @@ Flag = Annotated[bool, flag()]
 Probability = Annotated[float, number(0, 1)]
 Fraction = Annotated[float, number(0, 1, open_minimum=True)]
 Ratio = Annotated[float, number(0)]
+PositiveRatio = Annotated[float, number(0, open_minimum=True)]
 Factor = Annotated[float, number(1)]
 Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]

@@ -6,7 +6,17 @@ from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
 from specsim.specs.drafter import Draft, MeasuredDraft
-from specsim.specs.fields import Count, CountOrZero, Flag, PositiveSeconds, Ratio, axis, record
+from specsim.specs.fields import (
+    LONGEST_DRAFT,
+    Count,
+    CountOrZero,
+    Flag,
+    PositiveRatio,
+    PositiveSeconds,
+    Ratio,
+    axis,
+    record,
+)
 from specsim.specs.hardware import Hardware
 from specsim.specs.model import ServedModel
 from specsim.specs.runtime import Runtime
@@ -36,12 +46,16 @@ class MeasuredCosts:
 
     kind: Literal["measured"] = "measured"
     draft_cost_ratio: Ratio | None = None
-    verify_cost_ratio: Ratio | None = None
+    verify_cost_ratio: PositiveRatio | None = None
     plain_step_seconds: PositiveSeconds | None = None
     plain_step_at: OperatingPoint | None = None
     repair: Ratio = 0.0
     overhead: Ratio = 0.0
     draft_operations_ratio: Ratio | None = None
+
+    def __post_init__(self) -> None:
+        if self.plain_step_at is not None and self.plain_step_seconds is None:
+            raise Contradiction("It says where a plain step was measured, and plain_step is missing.", "plain_step_at")
 
 
 @record
@@ -50,7 +64,7 @@ class Grid:
 
     batch_size: Annotated[tuple[int, ...], axis(1)]
     context_length: Annotated[tuple[int, ...], axis(0)]
-    gamma: Annotated[tuple[int, ...], axis(0)]
+    gamma: Annotated[tuple[int, ...], axis(0, LONGEST_DRAFT)]
 
 
 @record
@@ -77,6 +91,10 @@ class Scenario:
             raise Contradiction(
                 f"{missing} missing: the roofline needs hardware and target; measured costs need neither."
             )
+        if self.hardware is None and self.runtime is not None:
+            raise Contradiction("A runtime says nothing without hardware and target.", "runtime")
+        if self.hardware is None and self.costs is not None and self.costs.plain_step_at is not None:
+            raise Contradiction("Without hardware and target a plain step holds everywhere; leave out where.", "costs")
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
         if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
             raise Contradiction(

@@ -163,7 +163,7 @@ NO_ACCEPTANCE = [
 ]
 NO_FORMAT = [(value, "'table', 'csv', 'json'") for value in ("", "xml", "CSV")]
 NO_OUTPUT = [
-    ("", "no format is known"),
+    ("", "expected the name of a file"),
     ("rows", "no format is known"),
     ("rows.xml", ".csv"),
     ("missing/rows.csv", "No such file or directory"),
@@ -269,7 +269,7 @@ def test_a_question_with_a_part_left_out(refused, command, left_out, words):
 
 @pytest.mark.parametrize("command", ["optimal-gamma", "explain"])
 def test_a_command_without_a_question(refused, command):
-    assert "expected hardware, target and draft" in refused(command)
+    assert "expected an accelerator, a target and a draft model" in refused(command)
 
 
 @pytest.mark.parametrize("command", ["optimal-gamma", "explain"])

@@ -1,0 +1,241 @@
+"""A question posed by options, of a function or of a command line, as a document to resolve.
+
+Text is read as YAML would read it, and every value remembers the option it came from, so that faults name it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from specsim.catalog.dump import document_of
+from specsim.catalog.located import LocatedDict, LocatedList
+from specsim.catalog.resolve import Resolution, resolve
+from specsim.catalog.strict_yaml import plain_value
+from specsim.errors import Fault, InputError, Place, shown
+from specsim.specs.fields import LONGEST_DRAFT, axis
+
+
+class Options(TypedDict, total=False):
+    """What a question about one machine may say; what is left out has the default of the command.
+
+    Attributes:
+        hardware: The accelerator.
+        target: The target model.
+        draft: The draft model, or several to compare; ``NAME:ACCEPTANCE`` gives one its own acceptance.
+        acceptance: Acceptance of all drafts that have none of their own.
+        runtime: Serving software; ``typical`` if left out.
+        precision: Number format of the target's weights; ``bf16``.
+        kv_precision: Number format of the target's cache; that of the weights where it is a cache format.
+        draft_precision: Number format of the draft's weights; ``bf16``.
+        tensor_parallel: Devices that split each tensor of the target; 1.
+        draft_tensor_parallel: The same for the draft; as for the target.
+        draft_cost_ratio: Measured: one draft step / one plain target step.
+        verify_cost_ratio: Measured: verifying gamma + 1 tokens / one plain target step.
+        plain_step_ms: Measured: one plain target step [ms]; with cards it anchors the runtime, at the batch and
+            context of ``"7.1@1,512"``, or else at the first ones of the grid.
+        draft_operations_ratio: Operations of one draft step / of one plain step.
+        repair: Extra target call after a rejection, in plain steps.
+        overhead: Fixed cost of a round, in plain steps.
+        extrapolate: Whether draft lengths beyond the recorded acceptance may be called best.
+    """
+
+    hardware: Any
+    target: Any
+    draft: Any
+    acceptance: Any
+    runtime: Any
+    precision: Any
+    kv_precision: Any
+    draft_precision: Any
+    tensor_parallel: Any
+    draft_tensor_parallel: Any
+    draft_cost_ratio: Any
+    verify_cost_ratio: Any
+    plain_step_ms: Any
+    draft_operations_ratio: Any
+    repair: Any
+    overhead: Any
+    extrapolate: Any
+
+
+DEFAULT_BATCHES = "1..256*2"
+DEFAULT_CONTEXT = 1024
+DEFAULT_MAX_GAMMA = 8
+
+_OF_TARGET = ("precision", "kv_precision", "tensor_parallel")
+_OF_DRAFT = ("precision", "tensor_parallel")
+_RATIOS = ("draft_cost_ratio", "verify_cost_ratio", "draft_operations_ratio", "repair", "overhead")
+
+
+def ask(
+    batch_size: Any,
+    context_length: Any,
+    gammas: Sequence[int],
+    gammas_at: str = "max_gamma",
+    **options: Unpack[Options],
+) -> Resolution:
+    """The question that some options pose, resolved.
+
+    Args:
+        batch_size: Batch sizes, the default ones if None.
+        context_length: Contexts, the default one if None.
+        gammas: Draft lengths.
+        gammas_at: The option that they come from.
+        options: See ``Options``.
+
+    Raises:
+        InputError: With one fault for everything that is wrong; faults name the option.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    with_cards = "hardware" in given or "target" in given
+    _check(given, with_cards)
+    document = LocatedDict()
+    for name in ("hardware", "runtime", "extrapolate"):
+        if name in given:
+            _put(document, name, given[name], name)
+    if "target" in given:
+        _put(document, "target", _served(given, "target", _OF_TARGET), "target")
+    _put(document, "drafts", _drafts(given), "draft")
+    costs = _costs(given)
+    if costs or not with_cards:
+        document["costs"] = costs
+    grid = LocatedDict()
+    defaults = (DEFAULT_BATCHES, DEFAULT_CONTEXT) if with_cards else (1, 0)
+    _put(grid, "batch_size", defaults[0] if batch_size is None else batch_size, "batch_size")
+    _put(grid, "context_length", defaults[1] if context_length is None else context_length, "context_length")
+    _put(grid, "gamma", list(gammas), gammas_at)
+    _put(document, "grid", grid, "batch_size")
+    return resolve(document)
+
+
+def draft_length(value: Any, option: str) -> int:
+    """A draft length as an option gives it.
+
+    Raises:
+        InputError: If it is no whole number from 0 to ``LONGEST_DRAFT``.
+    """
+    number = _value(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= LONGEST_DRAFT:
+        _refuse(f"expected a whole number from 0 to {LONGEST_DRAFT}, found {shown(number)}.", option)
+    return int(number)
+
+
+def _check(given: dict[str, Any], with_cards: bool) -> None:
+    unknown = given.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unexpected option {', '.join(sorted(unknown))}")
+    if not with_cards and "draft_cost_ratio" not in given:
+        raise InputError(
+            "Nothing to plan for: expected an accelerator, a target and a draft model, or the measured cost ratio of a "
+            "draft step with an acceptance."
+        )
+    of_cards = ("runtime", "draft", "draft_precision", "draft_tensor_parallel", *_OF_TARGET)
+    if not with_cards:
+        for name in of_cards:
+            if name in given:
+                _refuse("it says nothing without an accelerator and a target model.", name)
+
+
+def _refuse(message: str, option: str) -> None:
+    raise InputError(Fault(message, Place(parameter=option)))
+
+
+def _put(document: LocatedDict, field: str, value: Any, option: str) -> None:
+    document[field] = _value(value)
+    document.places[field] = Place(parameter=option)
+
+
+def _value(value: Any) -> Any:
+    """Text as YAML reads it, records as documents, numpy numbers, tuples and ranges as numbers and lists."""
+    if isinstance(value, str):
+        found = plain_value(value)
+        return value if found is None else found
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return LocatedDict(document_of(value))
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, range | tuple) else value
+
+
+def _served(given: dict[str, Any], model: str, fields: Iterable[str], prefix: str = "") -> LocatedDict:
+    served = LocatedDict(place=Place(parameter=model))
+    _put(served, "model", given[model], model)
+    for field in fields:
+        if prefix + field in given:
+            _put(served, field, given[prefix + field], prefix + field)
+    return served
+
+
+def _drafts(given: dict[str, Any]) -> LocatedList:
+    wanted = given.get("draft", [])
+    wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    entries = []
+    for index, draft in enumerate(wanted):
+        if isinstance(draft, str) and draft in wanted[:index]:
+            _refuse(f"{draft} is given twice.", "draft")
+        name, acceptance = _split_draft(draft)
+        entry = _served({**given, "draft": name}, "draft", _OF_DRAFT, "draft_")
+        if acceptance is not None:
+            _put_acceptance(entry, acceptance, "draft")
+        elif "acceptance" in given:
+            _put_acceptance(entry, given["acceptance"], "acceptance")
+        entries.append(entry)
+    if not entries and "draft_cost_ratio" in given:
+        entries.append(LocatedDict())
+        if "acceptance" in given:
+            _put_acceptance(entries[0], given["acceptance"], "acceptance")
+    if not entries:
+        _refuse("expected a draft model, or the measured cost ratio of a draft step in its place.", "draft")
+    place = Place(parameter="draft")
+    return LocatedList(entries, place, [place] * len(entries))
+
+
+def _split_draft(draft: Any) -> tuple[Any, str | None]:
+    """``NAME:ACCEPTANCE`` in two; a colon inside a path is not a separator."""
+    if isinstance(draft, str) and ":" in draft:
+        name, _, acceptance = draft.rpartition(":") if "=" not in draft else draft.partition(":")
+        return name, acceptance
+    return draft, None
+
+
+def _put_acceptance(draft: LocatedDict, acceptance: Any, option: str) -> None:
+    # Numbers stay text here: 0.8 is one of the forms of an acceptance.
+    is_text = isinstance(acceptance, str | int | float) and not isinstance(acceptance, bool)
+    draft["acceptance"] = str(acceptance) if is_text else _value(acceptance)
+    draft.places["acceptance"] = Place(parameter=option)
+
+
+def _costs(given: dict[str, Any]) -> LocatedDict:
+    costs = LocatedDict()
+    for name in _RATIOS:
+        if name in given:
+            _put(costs, name, given[name], name)
+    if "plain_step_ms" in given:
+        _put_plain_step(costs, given["plain_step_ms"])
+    return costs
+
+
+def _put_plain_step(costs: LocatedDict, given: Any) -> None:
+    """``7.1``, or ``7.1@1,512`` with the batch and context at which it was measured."""
+    time, at, point = str(given).partition("@")
+    milliseconds = _value(time)
+    try:
+        is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+        if not is_number or not 0 < milliseconds < np.inf:
+            raise ValueError
+        batch, context = (axis(1).read(part.strip()) for part in point.split(",")) if at else ((1,), (1,))
+        if len(batch) + len(context) != 2:
+            raise ValueError
+    except ValueError:
+        expected = "a number of milliseconds above 0, as in 7.1, or 7.1@1,512 if measured at batch 1, context 512"
+        _refuse(f"expected {expected}, found {shown(given)}.", "plain_step_ms")
+    _put(costs, "plain_step", f"{milliseconds!r} ms", "plain_step_ms")
+    if at:
+        measured_at = LocatedDict(place=Place(parameter="plain_step_ms"))
+        _put(measured_at, "batch_size", batch[0], "plain_step_ms")
+        _put(measured_at, "context_length", context[0], "plain_step_ms")
+        _put(costs, "plain_step_at", measured_at, "plain_step_ms")
