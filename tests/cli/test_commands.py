@@ -322,3 +322,23 @@ def test_a_grid_may_vary_any_field(run, tmp_path):
         for rate in (0.6, 0.8)
         for gamma in ("0", "4")
     ]
+
+
+def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path, monkeypatch):
+    from specsim.errors import InputError
+    from specsim.report.output import whole_file
+
+    target = tmp_path / "rows.csv"
+    target.write_text("kept")
+
+    def write(error):
+        with whole_file(target) as file:
+            file.write("half")
+            raise error
+
+    with pytest.raises(RuntimeError, match="half way"):
+        write(RuntimeError("half way"))
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device"):
+        write(OSError(28, "No space left on device"))
+    assert target.read_text() == "kept"
+    assert list(tmp_path.iterdir()) == [target]
