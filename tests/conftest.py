@@ -19,11 +19,11 @@ def pytest_addoption(parser):
     parser.addoption("--regenerate", action="store_true", help="rewrite the golden files")
 
 
-def served(name, tensor_parallel=1, kind=ServedModel, **more):
-    """A model of the catalogue in bf16."""
+def served(name, tensor_parallel=1, kind=ServedModel, precision="bf16", **more):
+    """A model of the catalogue."""
     return kind(
         model=card("model", name),
-        precision=PRECISIONS["bf16"],
+        precision=PRECISIONS[precision],
         kv_precision="bf16",
         tensor_parallel=tensor_parallel,
         **more,

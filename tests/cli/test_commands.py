@@ -227,9 +227,9 @@ def test_schemas_name_the_written_fields(run, kind):
 def test_catalogue_lists_and_shows(run):
     code, out, _ = run("catalog", "list", "hardware", "--format", "csv")
     assert code == 0
-    assert [row["name"] for row in csv.DictReader(io.StringIO(out))] == [
-        "a10", "a100-80-sxm", "h100-sxm5", "h200-sxm", "l4", "rtx-4090", "tpu-v4",
-    ]  # fmt: skip
+    names = [row["name"] for row in csv.DictReader(io.StringIO(out))]
+    assert len(names) == 39
+    assert {"a10", "a100-80-sxm", "h100-sxm5", "h200-sxm", "l4", "rtx-4090", "tpu-v4"} < set(names)
     _, shown, _ = run("catalog", "show", "model", "meta-llama/Meta-Llama-3-8B")
     assert "# parameters: 8,030,261,248" in shown
     assert "# cache per token at bf16: 131,072 bytes" in shown

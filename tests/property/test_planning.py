@@ -45,7 +45,8 @@ def test_every_operator_takes_longer_for_more_of_anything(hardware, runtime):
     """On every shipped accelerator and runtime: monotone in batch, in tokens and in context."""
     machine = Machine(card("hardware", hardware), card("runtime", runtime))
     tensor_parallel = 1 if machine.hardware.interconnect is None else 4
-    target = served("llama-3-8b", tensor_parallel)
+    precision = "bf16" if machine.hardware.dense_rate.of("bf16") else "fp16"
+    target = served("llama-3-8b", tensor_parallel, precision=precision)
     grid = np.meshgrid(*map(np.asarray, POINTS.values()), indexing="ij")
     one = Pass(target, *(axis.astype(float) for axis in grid))
     times = [operator_time(o, one, machine).seconds for o in operators(one)] + [pass_time(one, machine).seconds]

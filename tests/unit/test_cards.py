@@ -121,7 +121,8 @@ def test_all_norms_and_biases_of_opt_are_counted():
 def test_ridge_points_lie_where_accelerators_lie():
     for name in library.names("hardware"):
         hardware = card("hardware", name)
-        ridge = hardware.dense_rate.of("bf16") / hardware.memory.bandwidth_bytes_per_second
+        rate = hardware.dense_rate.of("bf16") or hardware.dense_rate.of("fp16")
+        ridge = rate / hardware.memory.bandwidth_bytes_per_second
         assert 8 < ridge < 600, name
 
 
@@ -144,6 +145,17 @@ SECOND_READING = {
     "l4": (24, 300, 121, None),
     "rtx-4090": (24, 1008, 165.2, None),
     "tpu-v4": (32, 1200, 275, 270),
+    "b200-sxm": (180, 8000, 2250, 900),
+    "gaudi3": (128, 3700, 1677, 600),
+    "mi300x": (192, 5300, 1307.4, 448),
+    "tpu-v5p": (95, 2765, 459, 600),
+    "v100-sxm2-32": (32, 900, 125, 150),
+    "l40s": (48, 864, 362.05, None),
+    "h100-nvl": (94, 3900, 835.5, 300),
+    "inferentia2": (32, 820, 190, None),
+    "rtx-5090": (32, 1792, 209.5, None),
+    "gh200-144": (144, 4900, 989.5, 450),
+    "a10g": (24, 600, 70, None),
 }
 
 
@@ -154,7 +166,7 @@ def test_hardware_agrees_with_a_second_reading(name):
     figures = (
         found.memory.capacity_bytes / 1e9,
         found.memory.bandwidth_bytes_per_second / 1e9,
-        found.dense_rate.of("bf16") / 1e12,
+        (found.dense_rate.of("bf16") or found.dense_rate.of("fp16")) / 1e12,
         link,
     )
     assert figures == pytest.approx(SECOND_READING[name])
