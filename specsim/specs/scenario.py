@@ -102,21 +102,21 @@ class Scenario:
             )
         for served in (self.target, *self.drafts):
             if isinstance(served, ServedModel) and self.hardware is not None:
-                _check_runs_on(served, self.hardware)
+                _check_runs_on(served, self.hardware, "target" if served is self.target else "drafts")
         for draft in self.drafts:
             if isinstance(draft, ServedModel) and self.target is not None:
                 _check_shares_devices(draft, self.target)
 
 
-def _check_runs_on(served: ServedModel, hardware: Hardware) -> None:
+def _check_runs_on(served: ServedModel, hardware: Hardware, field: str) -> None:
     rate, name, devices = served.precision.rate, served.model.name, served.tensor_parallel
     if hardware.dense_rate.of(rate) is None:
         known = ", ".join(hardware.dense_rate.known)
         sentence = f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}."
-        raise Contradiction(sentence, "hardware")
+        raise Contradiction(sentence, field)
     if devices > 1 and hardware.interconnect is None and hardware.host_link is None:
         sentence = f"Tensor parallelism over {devices} devices needs an interconnect or host_link on {hardware.name}."
-        raise Contradiction(sentence, "hardware")
+        raise Contradiction(sentence, field)
 
 
 def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
