@@ -43,8 +43,7 @@ class LocatedList(list[Any]):
 def place_of(document: object, path: tuple[str | int, ...]) -> tuple[Place, str]:
     """Where the value at a path was written, and the path as a user writes it in the file at that place.
 
-    Parts of the path that the document does not have (tags of unions) are skipped; a missing last part is the
-    place of the mapping that lacks it.
+    The place of a missing last part is that of the mapping that lacks it.
     """
     root = place = getattr(document, "place", Place())
     whole = in_file = ""
