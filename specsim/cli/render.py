@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -117,23 +118,56 @@ def table_text(table: Table, columns: Sequence[str], *, screen: bool = True) -> 
     return "".join(lines)
 
 
-def _drawn(headers: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+_EXPENDABLE = (
+    "draft_cost_ratio",
+    "near_best",
+    "bytes_factor",
+    "plain_step_ms",
+    "tokens_per_second",
+    "bound",
+    "round_ms",
+)
+"""Columns that a narrow terminal has no room for, the first ones first."""
+
+
+def _width(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + 3 * len(widths)
+
+
+_PROSE = frozenset({"title", "aliases"})
+"""Columns whose text may go on in the next line."""
+
+
+def _drawn(headers: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    drawn = RichTable(box=box.SIMPLE_HEAD, header_style="bold")
-    for header in headers:
-        # Long names break at their underscores, so that the table stays narrow.
-        drawn.add_column(
-            header.replace("_", "_\u200b"), justify="left" if header in _LEFT else "right", overflow="fold"
-        )
-    for row in body:
-        drawn.add_row(*row)
     console = Console()
+    # Headers break at underscores and dots, so that a column is as wide as its longest word or value.
+    words = {header: header.replace("_", "\n").replace(".", ".\n") for header in headers}
+    widths = {
+        header: max(len(part) for part in (*words[header].split("\n"), *values))
+        for header, values in zip(headers, zip(*body, strict=True), strict=True)
+    }
+    left_out = []
+    for header in _EXPENDABLE:
+        if header in widths and _width(widths) > console.width:
+            del widths[header]
+            left_out.append(header)
+    if not _PROSE & widths.keys():
+        # What is still too wide goes on in the terminal's next line: no number is ever broken or cut.
+        console.width = max(console.width, _width(widths))
+    drawn = RichTable(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1), show_edge=False)
+    for header in widths:
+        justify: Literal["left", "right"] = "left" if header in _LEFT else "right"
+        drawn.add_column(words[header], justify=justify, no_wrap=header not in _PROSE, overflow="fold")
+    for row in body:
+        drawn.add_row(*(cell for header, cell in zip(headers, row, strict=True) if header in widths))
     with console.capture() as captured:
         console.print(drawn)
-    return captured.get()
+    note = f"Left out for want of room: {', '.join(left_out)}.\n" if left_out else ""
+    return captured.get() + note
 
 
 def short(value: Cell) -> str:
