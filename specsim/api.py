@@ -20,7 +20,7 @@ from specsim.catalog.resolve import Resolution, read_scenario
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.errors import Fault, InputError, Place, nearest
 from specsim.planning.rounds import plan
-from specsim.planning.sweep import Block, blocks
+from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.notes import notes_of
@@ -53,8 +53,8 @@ def optimal_gamma(
     >>> int(table["gamma"][0]), round(float(table["speedup"][0]), 2)
     (6, 2.47)
     """
-    table = all_rows(gamma_question(batch_size, context_length, max_gamma, **options))
-    return table if all_gammas else best_rows(table)
+    resolution = gamma_question(batch_size, context_length, max_gamma, **options)
+    return all_rows(resolution) if all_gammas else best_rows(resolution)
 
 
 def gamma_question(batch_size: Any, context_length: Any, max_gamma: Any, **options: Unpack[Options]) -> Resolution:
@@ -62,16 +62,32 @@ def gamma_question(batch_size: Any, context_length: Any, max_gamma: Any, **optio
     return ask(batch_size, context_length, range(draft_length(max_gamma, "max_gamma") + 1), **options)
 
 
-def best_rows(table: Table) -> Table:
+def best_rows(resolution: Resolution) -> Table:
     """The best draft length of each batch and context; where nothing fits, the row of the shortest one."""
-    nothing_fits = np.array([near is None for near in table.cells("near_best")]) & (
-        table["gamma"] == table["gamma"].min()
-    )
-    return table.where(table["best"] | nothing_fits)
+    return joined([_best_of(block_table(block)) for block in sweep_blocks(resolution)])
+
+
+def _best_of(table: Table) -> Table:
+    nothing_fits = np.array([near is None for near in table.cells("near_best")])
+    return table.where(table["best"] | (nothing_fits & (table["gamma"] == table["gamma"].min())))
+
+
+MOST_ROWS = 2_000_000
+"""More rows than this are not held in memory at once; a sweep to CSV has no such limit."""
 
 
 def all_rows(resolution: Resolution) -> Table:
-    """Every row of a resolved scenario, in the order of its grid."""
+    """Every row of a resolved scenario, in the order of its grid.
+
+    Raises:
+        InputError: If there are more than ``MOST_ROWS``.
+    """
+    count = sum(grid_points(scenario) for scenario in resolution.scenarios)
+    if count > MOST_ROWS:
+        raise InputError(
+            f"The grid has {count:,} points and at most {MOST_ROWS:,} are held at once: sweep it to a CSV file, or "
+            "make the grid coarser."
+        )
     return joined([block_table(block) for block in sweep_blocks(resolution)])
 
 
@@ -114,12 +130,12 @@ def explain(
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return explain_resolved(point_question(batch_size, context_length, gamma, **options), best_gamma=gamma is None)
+    return explain_resolved(point_question(batch_size, context_length, gamma, **options), gamma)
 
 
 def point_question(batch_size: Any, context_length: Any, gamma: Any, **options: Unpack[Options]) -> Resolution:
     """The question of ``explain``, resolved: one operating point and one drafter."""
-    longest = DEFAULT_MAX_GAMMA if gamma is None else draft_length(gamma, "gamma")
+    longest = DEFAULT_MAX_GAMMA if gamma is None else max(draft_length(gamma, "gamma"), DEFAULT_MAX_GAMMA)
     resolution = ask(batch_size, context_length, range(longest + 1), "gamma", **options)
     scenario = resolution.scenarios[0]
     for name in ("batch_size", "context_length"):
@@ -131,9 +147,9 @@ def point_question(batch_size: Any, context_length: Any, gamma: Any, **options: 
     return resolution
 
 
-def explain_resolved(resolution: Resolution, *, best_gamma: bool) -> Explanation:
-    """The explanation of a question of ``explain``."""
-    return explain_point(resolution.scenarios[0], best_gamma=best_gamma)
+def explain_resolved(resolution: Resolution, gamma: Any) -> Explanation:
+    """The explanation of a question of ``explain`` at one draft length, the best one if it is None."""
+    return explain_point(resolution.scenarios[0], None if gamma is None else draft_length(gamma, "gamma"))
 
 
 def resolve(config: str | Path) -> str:
@@ -163,7 +179,7 @@ def catalog_list(kind: str | None = None) -> Table:
     Raises:
         InputError: If there is no such kind.
     """
-    if kind is not None and kind not in RECORDS:
+    if kind is not None and (not isinstance(kind, str) or kind not in RECORDS):
         raise InputError(Fault(f"unknown kind {kind!r}. {nearest(kind, list(RECORDS))}", Place(parameter="kind")))
     found = []
     for one in [kind] if kind is not None else list(RECORDS):

@@ -66,7 +66,7 @@ class Dimension:
         >>> MEMORY.format(2.0**35)
         '32 GiB'
         """
-        candidates = []
+        value, candidates = float(value), []
         for unit, scale in self.scales.items():
             number = value / scale
             text = f"{number:.17g}" if not number.is_integer() or abs(number) >= 1e15 else str(int(number))

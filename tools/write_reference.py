@@ -23,7 +23,9 @@ def commands_page() -> str:
     parts = ["# Commands\n\nGenerated from the commands' own help by `make docs`.\n"]
     for name, (module, _) in COMMANDS.items():
         for path, command in walk(f"specsim {name}", importlib.import_module(module).command):
-            context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+            context = click.Context(
+                command, info_name=path, max_content_width=100, terminal_width=100, **command.context_settings
+            )
             parts.append(f"## {path}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 

@@ -94,9 +94,11 @@ def ask(
     with_cards = "hardware" in given or "target" in given
     _check(given, with_cards)
     document = LocatedDict()
-    for name in ("hardware", "runtime", "extrapolate"):
+    for name in ("hardware", "runtime"):
         if name in given:
-            _put(document, name, given[name], name)
+            _put_name(document, name, given[name], name)
+    if "extrapolate" in given:
+        _put(document, "extrapolate", given["extrapolate"], "extrapolate")
     if "target" in given:
         _put(document, "target", _served(given, "target", _OF_TARGET), "target")
     _put(document, "drafts", _drafts(given), "draft")
@@ -109,7 +111,11 @@ def ask(
     _put(grid, "context_length", defaults[1] if context_length is None else context_length, "context_length")
     _put(grid, "gamma", list(gammas), gammas_at)
     _put(document, "grid", grid, "batch_size")
-    return resolve(document)
+    resolution = resolve(document)
+    own = [draft.places["acceptance"].parameter == "draft" for draft in document["drafts"] if "acceptance" in draft]
+    if "acceptance" in given and all(own):
+        _refuse("every draft has an acceptance of its own; this one is not used.", "acceptance")
+    return resolution
 
 
 def draft_length(value: Any, option: str) -> int:
@@ -149,13 +155,22 @@ def _put(document: LocatedDict, field: str, value: Any, option: str) -> None:
     document.places[field] = Place(parameter=option)
 
 
+def _put_name(document: LocatedDict, field: str, value: Any, option: str) -> None:
+    """The name of a card, which is text even if it looks like a number: 4090 is an accelerator."""
+    document[field] = value if isinstance(value, str) else _value(value)
+    document.places[field] = Place(parameter=option)
+
+
 def _value(value: Any) -> Any:
     """Text as YAML reads it, records as documents, numpy numbers, tuples and ranges as numbers and lists."""
     if isinstance(value, str):
         found = plain_value(value)
         return value if found is None else found
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return LocatedDict(document_of(value))
+        try:
+            return LocatedDict(document_of(value))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"This {type(value).__name__} holds something that it cannot hold: {error}.") from None
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return list(value) if isinstance(value, range | tuple) else value
@@ -163,7 +178,7 @@ def _value(value: Any) -> Any:
 
 def _served(given: dict[str, Any], model: str, fields: Iterable[str], prefix: str = "") -> LocatedDict:
     served = LocatedDict(place=Place(parameter=model))
-    _put(served, "model", given[model], model)
+    _put_name(served, "model", given[model], model)
     for field in fields:
         if prefix + field in given:
             _put(served, field, given[prefix + field], prefix + field)

@@ -69,6 +69,6 @@ def _implausible(hardware: Hardware, number_format: str) -> str | None:
         return None
     cause = "a rate with sparsity, or a slip of a unit in rate or bandwidth" if ridge > most else "a slip of a unit"
     return (
-        f"with this memory bandwidth it gives {ridge:.3g} operations/byte, and every known accelerator lies between "
+        f"with this memory bandwidth it gives {ridge:.4g} operations/byte, and every known accelerator lies between "
         f"{least} and {most}: {cause}?"
     )

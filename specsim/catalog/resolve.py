@@ -19,6 +19,7 @@ from specsim.catalog.plausible import check_hardware
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
+from specsim.planning.sweep import questions
 from specsim.specs.precision import KV_BYTES
 from specsim.specs.scenario import Scenario
 
@@ -64,7 +65,7 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
     library.check_head(written, "sweep")
     remarks: list[str] = []
     paths = _path_axes(written)
-    filled = _Filler(folder, remarks).fill(written)
+    filled = _Filler(folder, remarks, inherit=not paths).fill(written)
     scenarios, varied = [], []
     for values in itertools.product(*paths.values()):
         combination = _thaw(filled)
@@ -76,15 +77,31 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
         scenario = validate(Scenario, complete)
         if scenario.hardware is not None:
             check_hardware(scenario.hardware, complete, ("hardware",))
+            _check_plain_step(scenario, complete)
         scenarios.append(scenario)
         varied.append(tuple(zip(paths, values, strict=True)))
     return Resolution(tuple(scenarios), tuple(varied), filled, tuple(dict.fromkeys(remarks)))
 
 
-class _Filler:
-    """Fills in one scenario document; works on copies, and leaves alone what is filled in already."""
+def _check_plain_step(scenario: Scenario, document: LocatedDict) -> None:
+    try:
+        questions(scenario)
+    except InputError as error:
+        place = place_of(document, ("costs", "plain_step"))
+        raise InputError([Fault(fault.message, *place) for fault in error.faults]) from None
 
-    def __init__(self, folder: Path | None, remarks: list[str]) -> None:
+
+class _Filler:
+    """Fills in one scenario document; works on copies, and leaves alone what is filled in already.
+
+    Args:
+        folder: Where relative paths start.
+        remarks: Takes how ambiguous input was read.
+        inherit: Whether to fill in what follows from other fields, which an axis may still replace.
+    """
+
+    def __init__(self, folder: Path | None, remarks: list[str], *, inherit: bool = True) -> None:
+        self.inherit = inherit
         self.folder = folder
         self.remarks = remarks
         self.faults: list[Fault] = []
@@ -148,10 +165,11 @@ class _Filler:
             served = LocatedDict({"model": written}, place, {"model": place})
         self._card(served, "model", "model", path)
         _default(served, "precision", defaults.get("precision", DEFAULT_PRECISION))
-        precision = served["precision"]
-        is_cached = isinstance(precision, str) and precision in KV_BYTES
-        _default(served, "kv_precision", precision if is_cached else DEFAULT_PRECISION)
-        _default(served, "tensor_parallel", defaults.get("tensor_parallel", 1))
+        if self.inherit:
+            precision = served["precision"]
+            is_cached = isinstance(precision, str) and precision in KV_BYTES
+            _default(served, "kv_precision", precision if is_cached else DEFAULT_PRECISION)
+            _default(served, "tensor_parallel", defaults.get("tensor_parallel", 1))
         return served
 
     def _drafts(self, document: LocatedDict) -> None:
@@ -281,7 +299,7 @@ def _fill_card(document: LocatedDict, field: str, kind: str, folder: Path | None
     if field not in document or isinstance(document[field], dict):
         return
     written, place = document[field], document.places.get(field, document.place)
-    if not isinstance(written, str | Path):
+    if isinstance(written, bool) or not isinstance(written, str | int | Path):
         expected = "a name of the catalogue, a YAML file, or a mapping of fields"
         raise InputError(Fault(f"expected {expected}, found {shown(written)}.", place, path))
     document[field] = library.read_card(kind, str(written), place, folder, path)
@@ -338,11 +356,22 @@ def _path_axes(document: LocatedDict) -> dict[str, list[Any]]:
             faults.append(
                 Fault(f"expected a list of single values, found {found}.", *place_of(document, ("grid", path)))
             )
+        same = [other for other in axes if other != path and _spelled_out(other) == _spelled_out(path)]
+        if same:
+            faults.append(Fault(f"this is the field of {same[0]} too.", *place_of(document, ("grid", path))))
         if path.split(".")[0] not in _VARIABLE:
             faults.append(Fault(_no_such_axis(path), *place_of(document, ("grid", path))))
     if faults:
         raise InputError(faults)
     return axes
+
+
+def _spelled_out(path: str) -> str:
+    """A path without the shorthand for one draft and for the acceptance of all."""
+    first, _, rest = path.partition(".")
+    if first == "draft":
+        return f"drafts.{rest or 'model'}"
+    return f"drafts.{path}" if first == "acceptance" else path
 
 
 _VARIABLE = ("hardware", "runtime", "target", "draft", "drafts", "acceptance", "costs", "extrapolate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from typing import Any
 
@@ -77,6 +78,10 @@ def group() -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line; a user's mistake is one short paragraph on stderr and exit code 2."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            # Ends like Ctrl-C does, so that no half-written file stays behind.
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     try:
         group.main(args=args, prog_name="specsim", standalone_mode=False)
     except click.exceptions.Exit as stop:

@@ -42,11 +42,15 @@ def command(
     form = render.chosen_format(output_format, output)
     resolution = api.point_question(batch_size, context_length, gamma, **question(given))
     render.remarks(resolution.remarks, quiet)
-    explanation = api.explain_resolved(resolution, best_gamma=gamma is None)
+    explanation = api.explain_resolved(resolution, gamma)
     if form == "csv":
         render.deliver([explanation.operators.to_csv()], output)
     elif form == "json":
         render.deliver([json.dumps(explanation.to_document(), indent=2, ensure_ascii=False) + "\n"], output)
     else:
-        operators = render.table_text(explanation.operators, COLUMNS) if len(explanation.operators) else ""
+        operators = (
+            render.table_text(explanation.operators, COLUMNS, screen=output is None)
+            if len(explanation.operators)
+            else ""
+        )
         render.deliver([explanation.to_text(), "\n", operators, render.closing(explanation.row)], output)

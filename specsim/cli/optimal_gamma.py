@@ -44,6 +44,6 @@ def command(
 
     form = render.chosen_format(output_format, output)
     resolution = api.gamma_question(batch_size, context_length, max_gamma, **question(given))
-    table = api.all_rows(resolution)
     render.remarks(resolution.remarks, quiet)
-    render.rows(table if all_gammas else api.best_rows(table), form, output, resolution)
+    table = api.all_rows(resolution) if all_gammas else api.best_rows(resolution)
+    render.rows(table, form, output, resolution)

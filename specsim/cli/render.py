@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -31,8 +32,9 @@ _SHOWN = (
 """Columns of the table on the screen; CSV and JSON have all."""
 
 _SHOWN_WITHOUT_TIMES = (
-    "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round", "draft_cost_ratio",
-    "round_cost_ratio", "operations_factor", "bytes_factor", "decision",
+    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best",
+    "tokens_per_round", "draft_cost_ratio", "round_cost_ratio", "operations_factor", "bytes_factor",
+    "decision",
 )  # fmt: skip
 """The same where only ratios are known."""
 
@@ -45,9 +47,8 @@ def chosen_format(output_format: str | None, output: str | None) -> str:
     Raises:
         InputError: If the suffix of the file says none and no format is given.
     """
-    if output is not None and (not output or Path(output).is_dir()):
-        found = f"{shown(output)}, which is a folder" if output else "nothing"
-        raise InputError(Fault(f"expected the name of a file, found {found}.", Place(parameter="output")))
+    if output is not None:
+        _checked(output)
     if output_format is not None:
         return output_format
     if output is None:
@@ -84,23 +85,43 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         with_cards = next(iter(table.cells("hardware")), None) is not None
         varied = [name for name in table.columns if "." in name]
         shown = (*_DESCRIPTION, *varied, *(_SHOWN if with_cards else _SHOWN_WITHOUT_TIMES))
+        if not with_cards:
+            same += [name for name in ("batch_size", "context_length") if len(set(table[name].tolist())) <= 1]
         columns = [name for name in shown if name not in same]
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 
 def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | None = None) -> None:
-    """Text to stdout, or to a file with the provenance beside it."""
+    """Text to stdout, or to a file; with a resolution its provenance goes beside the file."""
     if output is None:
+        _echo(parts)
+        return
+    from specsim.report.output import whole_file, with_provenance
+
+    path = Path(_checked(output))
+    if resolution is None:
+        opened = whole_file(path)
+    else:
+        opened = with_provenance(path, __version__, ["specsim", *sys.argv[1:]], resolved_document(resolution))
+    with opened as file:
+        file.writelines(parts)
+
+
+def _echo(parts: Iterable[str]) -> None:
+    try:
         for part in parts:
             click.echo(part, nl=False)
-        return
-    from specsim.report.output import whole_file, write_provenance
+    except BrokenPipeError:
+        # The reader has enough; what is still buffered must not complain when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(0) from None
 
-    path = Path(output)
-    with whole_file(path) as file:
-        file.writelines(parts)
-    if resolution is not None:
-        write_provenance(path, __version__, ["specsim", *sys.argv[1:]], resolved_document(resolution))
+
+def _checked(output: str) -> str:
+    if not output or Path(output).is_dir():
+        found = f"{shown(output)}, which is a folder" if output else "nothing"
+        raise InputError(Fault(f"expected the name of a file, found {found}.", Place(parameter="output")))
+    return output
 
 
 def table_text(table: Table, columns: Sequence[str], *, screen: bool = True) -> str:
@@ -108,7 +129,7 @@ def table_text(table: Table, columns: Sequence[str], *, screen: bool = True) -> 
     cells = {name: [short(value) for value in islice(table.cells(name), len(table))] for name in columns}
     headers = [name for name, values in cells.items() if any(values)]
     body = list(zip(*(cells[name] for name in headers), strict=True))
-    if screen and sys.stdout.isatty():
+    if screen and sys.stdout is not None and sys.stdout.isatty():
         return _drawn(headers, body)
     widths = [max(map(len, column)) for column in zip(headers, *body, strict=True)]
     lines = []

@@ -49,8 +49,8 @@ def command(config: str, workers: int, output_format: str | None, output: str | 
         parts = _with_progress(_csv_parts(blocks, workers), len(blocks), quiet)
         render.deliver(parts, output, resolution)
     else:
-        table = api.all_rows(resolution)
-        render.rows(table if form == "json" else api.best_rows(table), form, output, resolution)
+        table = api.all_rows(resolution) if form == "json" else api.best_rows(resolution)
+        render.rows(table, form, output, resolution)
 
 
 def _csv_parts(blocks: list[Block], workers: int) -> Iterator[str]:

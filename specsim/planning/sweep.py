@@ -54,6 +54,12 @@ def anchor_point(scenario: Scenario) -> tuple[int, int]:
     return (grid.batch_size[0], grid.context_length[0]) if at is None else (at.batch_size, at.context_length)
 
 
+def grid_points(scenario: Scenario) -> int:
+    """Rows that a scenario gives: drafters times batches times contexts times draft lengths."""
+    grid = scenario.grid
+    return len(scenario.drafts) * len(grid.batch_size) * len(grid.context_length) * len(grid.gamma)
+
+
 def blocks(scenario: Scenario, varied: tuple[tuple[str, object], ...] = ()) -> Iterator[Block]:
     """The grid of a scenario in blocks, drafter by drafter, then by batch and by context.
 

@@ -84,12 +84,12 @@ class Explanation:
         }
 
 
-def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
+def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     """Explain the only batch and context of a scenario.
 
     Args:
         scenario: One batch, one context, one drafter; draft lengths from 0 upward.
-        best_gamma: Explain the best of the draft lengths; otherwise the longest.
+        gamma: One of its draft lengths; the best one if None.
 
     Raises:
         InputError: If a measured plain step contradicts the hardware card.
@@ -98,7 +98,7 @@ def explain_point(scenario: Scenario, *, best_gamma: bool) -> Explanation:
     grid = scenario.grid
     axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma)
     rounds = plan(question, axes)
-    index = int(np.argmax(rounds.best[:, 0, 0])) if best_gamma else len(axes.gamma) - 1
+    index = int(np.argmax(rounds.best[:, 0, 0])) if gamma is None else grid.gamma.index(gamma)
     point = _Point(scenario, question, axes, rounds, index)
     answer = Answer(Block(scenario, question, axes), rounds)
     whole = rows(answer, **notes.notes_of(answer))
@@ -277,6 +277,9 @@ def _verification(point: _Point) -> Iterable[str]:
     yield "gamma             " + " ".join(f"{g:>7d}" for g in point.gammas)
     yield "verify_cost_ratio " + " ".join(f"{r:>7.3f}" for r in ratio)
     yield "speedup           " + " ".join(f"{s:>7.3f}" for s in point.all(point.rounds.speedup))
+    unfit = point.gammas[~point.all(point.rounds.feasible)]
+    if unfit.size and not (unfit == 0).any():
+        yield f"From gamma {unfit[0]} on, it does not fit."
     beyond = point.gammas[point.all(point.rounds.lengths.extrapolated)]
     if beyond.size:
         yield f"From gamma {beyond[0]} on, acceptance is extrapolated beyond the record."

@@ -52,7 +52,10 @@ def _of_costs(scenario: Scenario) -> Iterator[str]:
             yield "verifying gamma + 1 tokens costs as much as a plain step (verify_cost_ratio 1)"
         if costs.draft_operations_ratio is None:
             yield "a draft step has the share of a plain step's operations and bytes that it has of its time"
-    elif costs.plain_step_seconds is not None:
+        return
+    if costs.draft_cost_ratio is not None or costs.verify_cost_ratio is not None:
+        yield "measured cost ratios hold at every batch and context"
+    if costs.plain_step_seconds is not None:
         batch, context = anchor_point(scenario)
         yield (
             f"the plain step of {costs.plain_step_seconds * 1e3:g} ms was measured at batch {batch}, "
@@ -90,7 +93,9 @@ def _infeasible(answer: Answer) -> Iterator[str]:
     drafts = rounds.axes.gamma > 0
     feasible = np.broadcast_to(rounds.feasible, rounds.axes.shape)
     something, some_draft = feasible.any(axis=0), (feasible & drafts).any(axis=0)
-    if not something.all():
+    if not something.any():
+        yield f"anything at any point, by {_limits(rounds.fit, np.asarray(~something))}"
+    elif not something.all():
         yield f"not even the target at some points, by {_limits(rounds.fit, np.asarray(~something))}"
     alone = something & ~some_draft
     if drafts.any() and alone.any():

@@ -1,4 +1,4 @@
-"""Output to the screen or to a file: a file appears whole or not at all, with its provenance beside it."""
+"""Output to a file: it appears whole or not at all, with its provenance beside it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,50 @@ from specsim.errors import Fault, InputError, Place
 def whole_file(path: Path) -> Iterator[IO[str]]:
     """A text file that replaces ``path`` once it is complete, and leaves no trace if it is not.
 
+    A link is followed and a file that exists keeps its permissions; devices, pipes and folders are left alone.
+
     Raises:
-        InputError: If the folder is missing or cannot be written.
+        InputError: If the file cannot be written there.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise InputError(_unwritable(path, error)) from None
+        target = path.resolve(strict=False)
+        if target.exists() and not target.is_file():
+            raise InputError(_fault(path, "it is no regular file"))
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+    except (OSError, RuntimeError) as error:
+        raise InputError(_fault(path, _reason(error))) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        Path(name).chmod(mode)
+        Path(name).replace(target)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise InputError(_unwritable(path, error)) from None
+            raise InputError(_fault(path, _reason(error))) from None
         raise
 
 
-def _unwritable(path: Path, error: OSError) -> Fault:
-    return Fault(f"cannot write {path}: {error.strerror}.", Place(parameter="output"))
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
-def write_provenance(path: Path, version: str, command: Iterable[str], resolved: dict[str, Any]) -> None:
-    """Beside ``out.csv``, ``out.csv.json``: what made it, from which resolved inputs, with their hash."""
-    text = json.dumps(resolved, sort_keys=True, ensure_ascii=False)
+def _reason(error: Exception) -> str:
+    # Resolving a loop of links is a RuntimeError.
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "links lead in a circle"
+
+
+def _fault(path: Path, why: str) -> Fault:
+    return Fault(f"cannot write {path}: {why}.", Place(parameter="output"))
+
+
+@contextmanager
+def with_provenance(path: Path, version: str, command: Iterable[str], resolved: dict[str, Any]) -> Iterator[IO[str]]:
+    """A file like ``whole_file``; beside ``out.csv``, ``out.csv.json``: what made it from which inputs."""
+    text = json.dumps(resolved, sort_keys=True)
     record = {
         "specsim": version,
         "format": 1,
@@ -52,5 +70,6 @@ def write_provenance(path: Path, version: str, command: Iterable[str], resolved:
         "seed": None,
         "inputs": resolved,
     }
-    with whole_file(path.with_name(path.name + ".json")) as file:
-        file.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    with whole_file(path) as file, whole_file(path.with_name(path.name + ".json")) as provenance:
+        yield file
+        provenance.write(json.dumps(record, indent=2) + "\n")

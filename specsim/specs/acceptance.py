@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
-from specsim.specs.fields import Count, Factor, Probabilities, Probability, Tagged, record
+from specsim.specs.fields import DraftLength, Factor, Probabilities, Probability, Tagged, record
 
 
 @record
@@ -67,7 +67,7 @@ class Length:
 
     kind: Literal["length"] = "length"
     tokens_per_round: Factor
-    gamma: Count
+    gamma: DraftLength
 
     def __post_init__(self) -> None:
         if self.tokens_per_round > self.gamma + 1:
@@ -86,7 +86,7 @@ class Drafted:
 
     kind: Literal["drafted"] = "drafted"
     accepted_per_drafted: Probability
-    gamma: Count
+    gamma: DraftLength
 
     @property
     def label(self) -> str:

@@ -52,6 +52,15 @@ class Tagged:
         return {str(f.default): r for r in self.records for f in dataclasses.fields(r) if f.name == self.tag}
 
 
+_LARGEST_QUANTITY = 1e24
+"""In SI units, beyond every machine and every wait; products stay finite."""
+
+_SMALLEST_RATIO, _LARGEST_RATIO = 1e-9, 1e9
+
+_LARGEST = 1_000_000_000
+"""No count or length comes near it; products of several stay inside what floats and 64 bits hold."""
+
+
 def _same(value: object) -> object:
     return value
 
@@ -63,6 +72,8 @@ def quantity(dimension: units.Dimension, *, positive: bool = False) -> Kind:
         number = dimension.parse(value)
         if positive and number == 0:
             raise ValueError(f'{dimension.name} above 0, such as "{dimension.example}"')
+        if number > _LARGEST_QUANTITY:
+            raise ValueError(f'{dimension.name} within reason, such as "{dimension.example}"')
         return number
 
     units_known = "|".join(map(re.escape, dimension.scales))
@@ -70,18 +81,14 @@ def quantity(dimension: units.Dimension, *, positive: bool = False) -> Kind:
     return Kind(read, dimension.format, {"type": "string", "pattern": pattern, "examples": [dimension.example]})
 
 
-_LARGEST = 1_000_000_000
-"""No count or length comes near it; products of several stay inside what floats and 64 bits hold."""
-
-
-def whole(minimum: int) -> Kind:
-    """A whole number of at least ``minimum``."""
+def whole(minimum: int, maximum: int = _LARGEST) -> Kind:
+    """A whole number of at least ``minimum``, and at most ``maximum``."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
             raise ValueError(f"a whole number of at least {minimum}")
-        if value > _LARGEST:
-            raise ValueError(f"a whole number of at most {_LARGEST:,}")
+        if value > maximum:
+            raise ValueError(f"a whole number of at most {maximum:,}")
         return value
 
     return Kind(read, _same, {"type": "integer", "minimum": minimum})
@@ -91,7 +98,7 @@ _LARGEST_FLOAT = math.nextafter(math.inf, 0)
 
 
 def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = False) -> Kind:
-    """A number without a unit, inside bounds."""
+    """A number without a unit, inside bounds, and of a size that keeps products finite."""
     bounds = f"from {minimum:g} to {maximum:g}" if math.isfinite(maximum) else f"of at least {minimum:g}"
     if open_minimum:
         bounds = f"above {minimum:g}" + (f", at most {maximum:g}" if math.isfinite(maximum) else "")
@@ -102,7 +109,10 @@ def number(minimum: float, maximum: float = math.inf, *, open_minimum: bool = Fa
         fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT
         if not fits or not minimum <= value <= maximum or (open_minimum and value == minimum):  # type: ignore[operator]
             raise ValueError(f"a number {bounds}")
-        return float(value)  # type: ignore[arg-type]
+        found = float(value)  # type: ignore[arg-type]
+        if found > _LARGEST_RATIO or (open_minimum and found - minimum < _SMALLEST_RATIO):
+            raise ValueError(f"a number {bounds}, within reason")
+        return found
 
     schema: dict[str, Any] = {"type": "number", "exclusiveMinimum" if open_minimum else "minimum": minimum}
     if math.isfinite(maximum):
@@ -223,6 +233,7 @@ PositiveSeconds = Annotated[float, quantity(units.TIME, positive=True)]
 Watts = Annotated[float, quantity(units.POWER, positive=True)]
 Count = Annotated[int, whole(1)]
 CountOrZero = Annotated[int, whole(0)]
+DraftLength = Annotated[int, whole(1, LONGEST_DRAFT)]
 Flag = Annotated[bool, flag()]
 Probability = Annotated[float, number(0, 1)]
 Fraction = Annotated[float, number(0, 1, open_minimum=True)]

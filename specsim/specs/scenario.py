@@ -103,6 +103,13 @@ class Scenario:
         for served in (self.target, *self.drafts):
             if isinstance(served, ServedModel) and self.hardware is not None:
                 _check_runs_on(served, self.hardware, "target" if served is self.target else "drafts")
+        if self.costs is not None and self.costs.draft_operations_ratio is not None and not measured:
+            raise Contradiction("draft_operations_ratio says nothing beside a draft model.", "costs")
+        at = self.costs.plain_step_at if self.costs is not None else None
+        if at is not None and self.target is not None and at.context_length >= self.target.model.max_positions:
+            most = self.target.model.max_positions
+            sentence = f"A plain step at context {at.context_length} is more than the {most} positions of the target."
+            raise Contradiction(sentence, "costs")
         for draft in self.drafts:
             if isinstance(draft, ServedModel) and self.target is not None:
                 _check_shares_devices(draft, self.target)

@@ -97,7 +97,7 @@ NO_NAME = [
     ("null", "is called 'null'"),
     ("[h100]", "is called '[h100]'"),
 ]
-NO_CARD = [*UNREADABLE, *NO_NAME, ("5", "expected a name"), ("1e9", "expected a name"), ("true", "expected a name")]
+NO_CARD = [*UNREADABLE, *NO_NAME, *((name, f"is called '{name}'") for name in ("5", "1e9", "true"))]
 NO_NUMBER = [
     ("", "expected a number"),
     ("x", "expected a number"),
@@ -364,6 +364,50 @@ def test_a_command_that_is_not_named_is_answered_with_the_commands(folder, capsy
     assert "Traceback" not in out + err
 
 
+# --- fields that contradict one another, and more than can be answered
+
+
+def test_an_acceptance_that_no_draft_uses(refused):
+    arguments = asked("optimal-gamma", draft="llama-3.2-1b:rate=0.7")
+    assert refused(*arguments) == (
+        "Error: --acceptance: every draft has an acceptance of its own; this one is not used.\n"
+    )
+
+
+def test_a_share_of_operations_beside_a_draft_model(refused):
+    err = refused(*asked("optimal-gamma"), "--draft-operations-ratio", "0.1")
+    assert "draft_operations_ratio says nothing beside a draft model." in err
+
+
+def test_a_step_measured_beyond_the_positions_of_the_model(refused):
+    err = refused(*asked("optimal-gamma"), "--plain-step-ms", "8@1,9000")
+    assert "A plain step at context 9000 is more than the 8192 positions of the target." in err
+
+
+def test_a_measured_step_that_the_card_forbids_names_its_option(refused):
+    err = refused(*asked("optimal-gamma"), "--plain-step-ms", "1@1,1024")
+    assert err.startswith("Error: --plain-step-ms: A plain step of 1 ms at batch 1, context 1024 is faster than")
+
+
+def test_more_rows_than_memory_holds(refused):
+    arguments = [*asked("optimal-gamma", batch="1..5000", context="1..1000"), "--all"]
+    assert refused(*arguments).startswith("Error: The grid has 45,000,000 points and at most 2,000,000 are held")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("draft.precision", "drafts.precision"), ("acceptance.rate", "drafts.acceptance.rate")],
+)
+def test_one_axis_under_two_names(folder, refused, one, other):
+    values = "[bf16, fp8]" if "precision" in one else "[0.6, 0.8]"
+    (folder / "twice.yaml").write_text(
+        "hardware: h100\ntarget: llama-3-8b\ndraft: llama-3.2-1b\nacceptance: rate=0.8\n"
+        f"grid:\n  batch_size: 1\n  context_length: 1\n  {one}: {values}\n  {other}: {values}\n",
+        encoding="utf-8",
+    )
+    assert f"this is the field of {one} too." in refused("sweep", "--config", "twice.yaml")
+
+
 # --- files that are written
 
 
@@ -426,6 +470,29 @@ def test_a_disk_that_fills_up_leaves_no_part_of_a_file(refused, monkeypatch, arg
 
     monkeypatch.setattr(os, "fdopen", full)
     assert "No space left on device" in refused(*arguments, "--output", "file.csv")
+
+
+@every_writer
+def test_a_pipe_in_place_of_the_file_is_left_alone(folder, refused, arguments):
+    os.mkfifo(folder / "pipe.csv")
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main([*arguments, "--output", "pipe.csv"])
+        assert stop.value.code == 2
+        assert (folder / "pipe.csv").is_fifo()
+    finally:
+        (folder / "pipe.csv").unlink()
+
+
+@every_writer
+def test_links_that_lead_in_a_circle(folder, arguments, capsys):
+    (folder / "a.csv").symlink_to("b.csv")
+    (folder / "b.csv").symlink_to("a.csv")
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--output", "a.csv"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: --output: cannot write a.csv: ")
+    assert (folder / "a.csv").is_symlink()
 
 
 @pytest.mark.parametrize("command", ["optimal-gamma", "explain"])

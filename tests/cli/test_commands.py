@@ -273,6 +273,50 @@ def test_explain_shows_times_where_nothing_fits(run):
     assert "plain step 86.965 ms" in out
 
 
+def test_explain_weighs_a_given_draft_length_against_the_best(run):
+    _, out, _ = run("explain", *LLAMA, "--acceptance", "rate=0.8", "--batch", "64", "--gamma", "0")
+    assert "1.000x: 1.000 tokens per round" in out
+    assert "Best gamma up to 8: 3 (" in out
+
+
+def test_what_follows_from_a_field_follows_its_axis(run, tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        "hardware: h100\ntarget: llama-3-8b\ndraft: llama-3.2-1b\nacceptance: rate=0.8\n"
+        "grid: {target.tensor_parallel: [1, 2], target.precision: [bf16, fp16], batch_size: 1, context_length: 1k,"
+        " gamma: 4}\n"
+    )
+    rows = list(csv.DictReader(io.StringIO(run("sweep", "--config", str(path), "--format", "csv")[1])))
+    assert [(row["tensor_parallel"], row["draft_tensor_parallel"]) for row in rows] == [
+        (n, n) for n in ("1", "1", "2", "2")
+    ]
+    assert [(row["precision"], row["kv_precision"]) for row in rows] == [("bf16", "bf16"), ("fp16", "fp16")] * 2
+
+
+def test_a_name_may_look_like_a_number(run):
+    code, out, _ = run("optimal-gamma", "--hardware", "4090", *LLAMA[2:], "--acceptance", "rate=0.8", "--format", "csv")
+    assert (code, {row["hardware"] for row in csv.DictReader(io.StringIO(out))}) == (0, {"rtx-4090"})
+
+
+def test_a_link_is_followed_and_permissions_stay(run, tmp_path):
+    (tmp_path / "real.csv").write_text("older")
+    (tmp_path / "real.csv").chmod(0o600)
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    assert run("sweep", "--config", "quickstart", "-o", str(tmp_path / "link.csv"))[0] == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("hardware,")
+    assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_reader_that_has_enough_is_no_error():
+    command = [sys.executable, "-m", "specsim", "sweep", "--config", "lecture-grid", "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_plain_text_in_a_pipe(run):
     _, out, _ = run("optimal-gamma", *LLAMA, "--acceptance", "rate=0.8")
     assert "\x1b" not in out

@@ -27,6 +27,7 @@ ROUND_TRIPS = settings(max_examples=200, deadline=None)
 
 by_name = pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.suffix.strip("_"))
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+quantities = st.floats(min_value=0, max_value=1e23, exclude_min=True)
 
 
 @by_name
@@ -163,9 +164,9 @@ def test_a_shipped_card_reads_back(kind, name):
     assert through_yaml(found) == found
 
 
-fractions = st.floats(min_value=0, max_value=1, exclude_min=True)
+fractions = st.floats(min_value=1e-9, max_value=1)
 factors = st.floats(min_value=1, max_value=1e6)
-seconds = st.floats(min_value=0, allow_infinity=False)
+seconds = st.floats(min_value=0, max_value=1e23)
 counts = st.integers(1, 10**9)
 heads = st.sampled_from([(1, 1), (32, 8), (64, 64), (71, 1)])
 card_fields = {
@@ -186,19 +187,19 @@ kernels = st.builds(
     matrix_overhead_seconds=seconds,
     attention_overhead_seconds=seconds,
 )
-links = st.builds(Link, bandwidth_bytes_per_second=positive, type=texts)
+links = st.builds(Link, bandwidth_bytes_per_second=quantities, type=texts)
 optional_rates = {
-    f"{name}_operations_per_second": st.none() | positive for name in ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
+    f"{name}_operations_per_second": st.none() | quantities for name in ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
 }
 hardware = st.builds(
     Hardware,
     **card_fields,
     vendor=texts,
-    memory=st.builds(Memory, capacity_bytes=positive, bandwidth_bytes_per_second=positive, type=texts),
-    dense_rate=st.builds(DenseRates, bf16_operations_per_second=positive, **optional_rates),
+    memory=st.builds(Memory, capacity_bytes=quantities, bandwidth_bytes_per_second=quantities, type=texts),
+    dense_rate=st.builds(DenseRates, bf16_operations_per_second=quantities, **optional_rates),
     interconnect=st.none() | links,
     host_link=st.none() | links,
-    power_watts=st.none() | positive,
+    power_watts=st.none() | quantities,
     kernels=kernels,
 )
 attention = st.builds(

@@ -34,7 +34,7 @@ def test_a_sparse_rate_beside_the_memory_of_a_known_device(tmp_path):
 @pytest.mark.parametrize(
     ("memory", "rate", "words"),
     [
-        ("{capacity: 70 GB, bandwidth: 3.35 TB/s}", "1979 TFLOP/s", "591 operations/byte"),
+        ("{capacity: 70 GB, bandwidth: 3.35 TB/s}", "1979 TFLOP/s", "590.7 operations/byte"),
         ("{capacity: 70 GB, bandwidth: 3.35 GB/s}", "989.5 TFLOP/s", "a slip of a unit in rate or bandwidth?"),
         ("{capacity: 70 GB, bandwidth: 33.5 TB/s}", "98.95 TFLOP/s", "a slip of a unit?"),
     ],
