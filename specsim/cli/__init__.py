@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from typing import Any
@@ -59,6 +60,10 @@ class _LateGroup(click.Group):
             if error.ctx is None and command is not None:
                 error.ctx = click.Context(command, parent=ctx, info_name=ctx.invoked_subcommand)
             raise
+        except BrokenPipeError:
+            # The reader has enough; what is still buffered must not complain when the program ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -96,10 +101,6 @@ def main(args: list[str] | None = None) -> Any:
         _stop(f"{error.format_message()}\nSee: {command} --help")
     except click.ClickException as error:
         _stop(error.format_message())
-    except BrokenPipeError:
-        # The reader of our output has left; nothing more can be said to it.
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         # A full disk, a folder in place of a file: the machine's state, and not our bug.
         _stop(f"{error.filename2 or error.filename or 'output'}: {error.strerror}.")

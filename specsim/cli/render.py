@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -94,7 +93,8 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
 def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | None = None) -> None:
     """Text to stdout, or to a file; with a resolution its provenance goes beside the file."""
     if output is None:
-        _echo(parts)
+        for part in parts:
+            click.echo(part, nl=False)
         return
     from specsim.report.output import whole_file, with_provenance
 
@@ -105,16 +105,6 @@ def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | N
         opened = with_provenance(path, __version__, ["specsim", *sys.argv[1:]], resolved_document(resolution))
     with opened as file:
         file.writelines(parts)
-
-
-def _echo(parts: Iterable[str]) -> None:
-    try:
-        for part in parts:
-            click.echo(part, nl=False)
-    except BrokenPipeError:
-        # The reader has enough; what is still buffered must not complain when the program ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(0) from None
 
 
 def _checked(output: str) -> str:

@@ -308,8 +308,10 @@ def test_a_link_is_followed_and_permissions_stay(run, tmp_path):
     assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_reader_that_has_enough_is_no_error():
-    command = [sys.executable, "-m", "specsim", "sweep", "--config", "lecture-grid", "--format", "csv"]
+@pytest.mark.parametrize("form", ["csv", "table"])
+def test_a_reader_that_has_enough_is_no_error(form):
+    command = [sys.executable, "-m", "specsim", "optimal-gamma", *LLAMA, "--acceptance", "rate=0.8"]
+    command += ["--batch", "1..256", "--context", "1..8", "--format", form]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()
