@@ -1,4 +1,7 @@
-"""JSON Schema of the documents that describe a record: editors complete and check with it."""
+"""JSON Schema of the documents that users write: editors complete and check with it.
+
+It admits what ``resolve`` fills in: names in place of cards, fields left out, one draft in place of a list.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,47 @@ import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from specsim.catalog.validate import written_fields
+from specsim.specs.acceptance import Acceptance
+from specsim.specs.card import Card
+from specsim.specs.drafter import Draft, DraftModel, MeasuredDraft
 from specsim.specs.fields import Kind, Tagged
+from specsim.specs.hardware import Hardware
+from specsim.specs.model import ServedModel
+from specsim.specs.scenario import Grid, Scenario
+
+_NAME = {"type": ["string", "integer"]}
+"""A name of the catalogue or a YAML file; 4090 is a name too."""
+
+_VALUE = {"type": ["string", "number", "boolean"]}
+_AXIS = {"anyOf": [_VALUE, {"type": "array", "items": _VALUE}]}
+"""An axis of a grid that replaces a field of the scenario."""
+
+_FILLED_IN: dict[Any, set[str]] = {
+    Hardware: {"kernels"},
+    ServedModel: {"precision", "kv_precision"},
+    DraftModel: {"precision", "kv_precision", "acceptance"},
+    MeasuredDraft: {"acceptance"},
+    Scenario: {"drafts"},
+    Grid: {"batch_size", "context_length", "gamma"},
+}
+"""Fields of records that a document may leave out."""
+
+_SHORT_FORMS: dict[Any, list[dict[str, Any]]] = {
+    Draft: [_NAME],
+    Acceptance: [
+        {"type": ["string", "number"]},
+        {
+            "type": "object",
+            "properties": {"kind": {"const": "task"}, "task": {"type": "string"}},
+            "required": ["kind"],
+            "additionalProperties": False,
+        },
+    ],
+}
+"""What may stand in place of the records of a union."""
+
+_SHORTHAND: dict[Any, dict[str, Any]] = {Scenario: {"draft": Draft, "acceptance": Acceptance}}
+"""Fields that a document may have besides, each with what it holds."""
 
 
 def json_schema(record: type[Any]) -> dict[str, Any]:
@@ -19,13 +62,15 @@ def json_schema(record: type[Any]) -> dict[str, Any]:
 
 def _record(record: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     fields = written_fields(record)
+    annotations = {field.written: field.annotation for field in fields} | _SHORTHAND.get(record, {})
+    filled_in = _FILLED_IN.get(record, set())
     return {
         "title": record.__name__,
         "description": (record.__doc__ or "").partition("\n")[0],
         "type": "object",
-        "properties": {field.written: _of(field.annotation, definitions) for field in fields},
-        "required": [field.written for field in fields if field.required],
-        "additionalProperties": False,
+        "properties": {name: _of(annotation, definitions) for name, annotation in annotations.items()},
+        "required": [field.written for field in fields if field.required and field.written not in filled_in],
+        "additionalProperties": _AXIS if record is Grid else False,
     }
 
 
@@ -35,7 +80,8 @@ def _of(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         mark = next(mark for mark in annotation.__metadata__ if isinstance(mark, Kind | Tagged))
         if isinstance(mark, Kind):
             return dict(mark.json_schema)
-        return {"oneOf": [_of(record, definitions) for record in mark.records]}
+        records = (_reference(record, definitions) for record in mark.records)
+        return {"anyOf": [*_SHORT_FORMS.get(annotation, ()), *records]}
     if origin in (Union, types.UnionType):
         return _of(next(a for a in arguments if a is not types.NoneType), definitions)
     if origin is Literal:
@@ -45,9 +91,14 @@ def _of(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is dict:
         return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        name = annotation.__name__
-        if name not in definitions:
-            definitions[name] = {}
-            definitions[name] = _record(annotation, definitions)
-        return {"$ref": f"#/$defs/{name}"}
+        reference = _reference(annotation, definitions)
+        return {"anyOf": [_NAME, reference]} if issubclass(annotation, Card | ServedModel) else reference
     return {"type": "string"}
+
+
+def _reference(record: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    name = record.__name__
+    if name not in definitions:
+        definitions[name] = {}
+        definitions[name] = _record(record, definitions)
+    return {"$ref": f"#/$defs/{name}"}

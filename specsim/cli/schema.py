@@ -13,8 +13,6 @@ import click
 def command(kind: str, output: str | None) -> None:
     """JSON Schema of a kind of YAML file: editors complete and check with it.
 
-    A scenario's schema is that of its resolved form, in which names of cards are filled in.
-
     \b
     Example:
       specsim schema hardware -o hardware.schema.json
