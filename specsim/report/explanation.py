@@ -305,9 +305,9 @@ def _break_even(point: _Point) -> Iterable[str]:
         least = int(np.nanargmin(rates))
         own = float(rates[point.index])
         here = f"; {own:.4f} at gamma {point.gamma}" if np.isfinite(own) else ""
-        yield f"Acceptance_rate, independent drafts: {float(rates[least]):.4f} at gamma {point.gammas[least]}{here}."
+        yield f"Least acceptance_rate that pays, by independent drafts: {float(rates[least]):.4f} at gamma {point.gammas[least]}{here}."
     else:
-        yield f"Acceptance_rate: none is high enough for a gamma up to {axes.gamma.max()}."
+        yield f"No acceptance_rate is high enough for a gamma up to {axes.gamma.max()}."
     if point.cards is None:
         return
     found = paying_batches(question, point.context, point.gammas, MOST_BATCHES)
@@ -326,7 +326,7 @@ _ENDS = {
 
 def _told(stretches: list[Stretch]) -> str:
     if not stretches:
-        return "nowhere"
+        return "nowhere that fits"
     return "from " + ", and from ".join(f"{s.first} to {s.last}{_ENDS[s.ended_by]}" for s in stretches)
 
 

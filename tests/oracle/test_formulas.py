@@ -137,7 +137,7 @@ def test_some_draft_length_pays_exactly_when_acceptance_exceeds_the_cost(rate):
 def test_break_even_acceptance_equals_the_cost_ratio():
     explanation = specsim.explain(acceptance="rate=0.6", draft_cost_ratio=0.1)
     lines = [line for section in explanation.sections for line in section.lines]
-    assert "Acceptance_rate, independent drafts: 0.1000 at gamma 1; 0.2330 at gamma 3." in lines
+    assert "Least acceptance_rate that pays, by independent drafts: 0.1000 at gamma 1; 0.2330 at gamma 3." in lines
 
 
 def test_round_with_every_cost_of_the_tutorial():

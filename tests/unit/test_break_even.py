@@ -57,7 +57,7 @@ def test_nowhere_is_an_empty_list(llama):
     hopeless = replace(llama, draft=replace(llama.draft, acceptance=Independent(rate=0.01)))
     assert paying_batches(hopeless, 1024, GAMMA, 64) == []
     told = specsim.explain(hardware="h100", target="llama-3-8b", draft="llama-3.2-1b", acceptance="rate=0.01")
-    assert "Batch, at context 1024: it pays nowhere." in told.to_text()
+    assert "Batch, at context 1024: it pays nowhere that fits." in told.to_text()
 
 
 def test_plain_decoding_is_unclear_where_only_high_acceptance_would_pay():
