@@ -305,7 +305,8 @@ def _break_even(point: _Point) -> Iterable[str]:
         least = int(np.nanargmin(rates))
         own = float(rates[point.index])
         here = f"; {own:.4f} at gamma {point.gamma}" if np.isfinite(own) else ""
-        yield f"Least acceptance_rate that pays, by independent drafts: {float(rates[least]):.4f} at gamma {point.gammas[least]}{here}."
+        told = f"{float(rates[least]):.4f} at gamma {point.gammas[least]}{here}"
+        yield f"Least acceptance_rate that pays, by independent drafts: {told}."
     else:
         yield f"No acceptance_rate is high enough for a gamma up to {axes.gamma.max()}."
     if point.cards is None:
