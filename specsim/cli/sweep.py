@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -59,16 +60,28 @@ def _csv_parts(blocks: list[Block], workers: int) -> Iterator[str]:
     if workers == 1:
         yield from map(_csv_text, wanted)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
     from itertools import islice
 
-    with ProcessPoolExecutor(workers) as pool:
+    pool = ProcessPoolExecutor(workers, initializer=_leave_signals)
+    try:
         rest = iter(wanted)
         # A few blocks ahead are enough to keep the workers busy, and bound the memory.
         pending = deque(pool.submit(_csv_text, one) for one in islice(rest, 2 * workers))
         while pending:
             yield pending.popleft().result()
             pending.extend(pool.submit(_csv_text, one) for one in islice(rest, 1))
+    except BrokenExecutor:
+        message = "a process that computed a part was killed, most often for want of memory; try fewer --workers."
+        raise click.ClickException(message) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_signals() -> None:
+    """A worker ends when the process that writes the file says so: killed inside a queue, it would block the others."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _csv_text(wanted: tuple[Block, bool]) -> str:

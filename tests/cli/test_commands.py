@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -187,6 +191,57 @@ def test_several_processes_write_the_same_rows(run, tmp_path, monkeypatch):
     run("sweep", "--config", "quickstart", "-o", str(one))
     run("sweep", "--config", "quickstart", "-o", str(several), "--workers", "2")
     assert one.read_text() == several.read_text()
+
+
+@pytest.fixture
+def long_sweep(tmp_path):
+    """Starts a sweep of a minute by two processes, and returns once it writes."""
+    scenario = tmp_path / "long.yaml"
+    scenario.write_text(
+        "hardware: h100\ntarget: llama-3-8b\ndraft: llama-3.2-1b\nacceptance: rate=0.8\n"
+        "grid: {batch_size: 1..256, context_length: 1..2000, gamma: 0..8}\n"
+    )
+    arguments = ["sweep", "--config", str(scenario), "--workers", "2", "-o", str(tmp_path / "rows.csv")]
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "specsim", *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        started.append(process)
+        while process.poll() is None and not any(p.stat().st_size for p in tmp_path.glob(".rows.csv.*")):
+            time.sleep(0.05)
+        return process
+
+    yield start
+    for process in started:
+        process.stderr.close()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["terminated", "interrupted"]
+)
+def test_a_sweep_that_is_stopped_leaves_no_file(long_sweep, tmp_path, number, code):
+    process = long_sweep()
+    os.killpg(process.pid, number)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["long.yaml"]
+
+
+def test_a_sweep_whose_worker_is_killed_says_so(long_sweep, tmp_path):
+    process = long_sweep()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+    assert err.startswith("Error: a process that computed a part was killed")
+    assert [path.name for path in tmp_path.iterdir()] == ["long.yaml"]
 
 
 def test_blocks_do_not_show_in_the_rows(run, monkeypatch):
