@@ -62,6 +62,7 @@ def _csv_parts(blocks: list[Block], workers: int) -> Iterator[str]:
         return
     from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
     from itertools import islice
+    from multiprocessing import active_children
 
     pool = ProcessPoolExecutor(workers, initializer=_leave_signals)
     try:
@@ -72,6 +73,8 @@ def _csv_parts(blocks: list[Block], workers: int) -> Iterator[str]:
             yield pending.popleft().result()
             pending.extend(pool.submit(_csv_text, one) for one in islice(rest, 1))
     except BrokenExecutor:
+        for child in active_children():
+            child.kill()
         message = "a process that computed a part was killed, most often for want of memory; try fewer --workers."
         raise click.ClickException(message) from None
     finally:
