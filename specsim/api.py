@@ -97,7 +97,12 @@ def sweep(config: str | Path) -> Table:
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return all_rows(read_scenario(library.find("scenario", str(config), Place(parameter="config"))))
+    return all_rows(scenario_question(config))
+
+
+def scenario_question(config: str | Path) -> Resolution:
+    """The question of a scenario file or of a shipped scenario, resolved."""
+    return read_scenario(library.find("scenario", str(config), Place(parameter="config")))
 
 
 def sweep_blocks(resolution: Resolution) -> Iterator[Block]:
@@ -158,9 +163,7 @@ def resolve(config: str | Path) -> str:
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return write_yaml(
-        resolved_document(read_scenario(library.find("scenario", str(config), Place(parameter="config"))))
-    )
+    return write_yaml(resolved_document(scenario_question(config)))
 
 
 def resolved_document(resolution: Resolution) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A scenario as written to scenarios as planned: names become cards, shorthand and defaults are filled in.
 
-What people write is short; what the core receives has every field. ``fill`` is the one step between the two.
+What people write is short; what the core receives has every field. ``resolve`` is the one step between the two.
 """
 
 from __future__ import annotations

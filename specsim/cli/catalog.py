@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from specsim.cli.options import KINDS
+
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-_KINDS = click.Choice(["hardware", "kernels", "model", "runtime", "scenario"])
 
 
 @click.group("catalog", context_settings=_SETTINGS)
@@ -20,7 +21,7 @@ def command() -> None:
 
 
 @command.command("list", context_settings=_SETTINGS)
-@click.argument("kind", type=_KINDS, required=False)
+@click.argument("kind", type=KINDS, required=False)
 @click.option(
     "--format",
     "output_format",
@@ -47,7 +48,7 @@ def list_(kind: str | None, output_format: str) -> None:
 
 
 @command.command("show", context_settings=_SETTINGS)
-@click.argument("kind", type=_KINDS)
+@click.argument("kind", type=KINDS)
 @click.argument("name")
 def show(kind: str, name: str) -> None:
     """A card with its sources, and the figures that follow from it.

@@ -9,6 +9,8 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+KINDS = click.Choice(["hardware", "kernels", "model", "runtime", "scenario"])
+
 ACCEPTANCE_HELP = (
     "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "
     "were accepted), survival=0.75,0.45,0.30 (unconditional, what vLLM prints per position), drafted=0.5@3 (accepted "

@@ -6,9 +6,11 @@ import json
 
 import click
 
+from specsim.cli.options import KINDS
+
 
 @click.command("schema", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("kind", type=click.Choice(["hardware", "kernels", "model", "runtime", "scenario"]))
+@click.argument("kind", type=KINDS)
 @click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all.")
 def command(kind: str, output: str | None) -> None:
     """JSON Schema of a kind of YAML file: editors complete and check with it.

@@ -37,13 +37,10 @@ def command(config: str, workers: int, output_format: str | None, output: str | 
       specsim sweep --config my-scenario.yaml -o rows.csv
     """
     from specsim import api
-    from specsim.catalog.library import find
-    from specsim.catalog.resolve import read_scenario
     from specsim.cli import render
-    from specsim.errors import Place
 
     form = render.chosen_format(output_format, output)
-    resolution = read_scenario(find("scenario", config, Place(parameter="config")))
+    resolution = api.scenario_question(config)
     render.remarks(resolution.remarks, quiet)
     if form == "csv":
         blocks = list(api.sweep_blocks(resolution))
