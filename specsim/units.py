@@ -105,8 +105,9 @@ RATE = Dimension(
 )
 TIME = Dimension("a duration", "_seconds", "0.5 ms", _scaled({"s": _SMALL}))
 POWER = Dimension("a power", "_watts", "700 W", _scaled({"W": {"": 1.0, "k": 1e3}}))
+PRICE = Dimension("a price", "_usd_per_hour", "3.29 USD/h", {"USD/h": 1.0})
 
-DIMENSIONS = (MEMORY, BANDWIDTH, RATE, TIME, POWER)
+DIMENSIONS = (MEMORY, BANDWIDTH, RATE, TIME, POWER, PRICE)
 
 
 def written_name(field: str) -> str:

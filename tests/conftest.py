@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from specsim.catalog.cards import card
-from specsim.cost.roofline import Machine
+from specsim.cost.machine import Machine
 from specsim.planning.question import Question
 from specsim.specs.acceptance import Independent
 from specsim.specs.drafter import DraftModel
-from specsim.specs.model import ServedModel
+from specsim.specs.served import ServedModel
 from specsim.specs.precision import PRECISIONS
 
 

@@ -11,15 +11,20 @@ from specsim.catalog.validate import validate
 from specsim.errors import Place
 from specsim.specs.card import Card
 from specsim.specs.hardware import Hardware, Kernels
-from specsim.specs.model import Model, ServedModel
+from specsim.specs.head import HEADS, Head
+from specsim.specs.model import Model
+from specsim.specs.node import Node
 from specsim.specs.precision import PRECISIONS
 from specsim.specs.runtime import Runtime
 from specsim.specs.scenario import Scenario
+from specsim.specs.served import ServedModel
 
-RECORDS: dict[str, type[Any]] = {
+RECORDS: dict[str, Any] = {
     "hardware": Hardware,
+    "node": Node,
     "kernels": Kernels,
     "model": Model,
+    "head": Head,
     "runtime": Runtime,
     "scenario": Scenario,
 }
@@ -49,11 +54,24 @@ def derived_figures(found: Card) -> dict[str, str]:
             for name in found.dense_rate.known
         }
     if isinstance(found, Model):
-        served = ServedModel(model=found, precision=PRECISIONS["bf16"], kv_precision="bf16")
-        return {
-            "parameters": f"{found.parameters:,}",
-            "parameters read by every pass": f"{found.streamed_parameters:,}",
-            "weights at bf16": f"{served.weight_bytes / 1e9:.2f} GB",
-            "cache per token at bf16": f"{served.kv_bytes_per_token:,.0f} bytes",
-        }
+        return _of_model(found)
+    if isinstance(found, HEADS):
+        return {"own parameters": f"{found.parameters:,}"}
     return {}
+
+
+def _of_model(model: Model) -> dict[str, str]:
+    served = ServedModel(model=model, precision=PRECISIONS["bf16"], kv_precision="bf16")
+    figures = {"parameters": f"{model.parameters:,}"}
+    if model.experts is not None:
+        figures["active parameters"] = f"{model.active_parameters:,}"
+        figures["active parameters without input table"] = f"{model.active_parameters_without_embedding:,}"
+    figures["parameters read by a pass of one token"] = f"{model.streamed_parameters:,}"
+    figures["weights at bf16"] = f"{served.weight_bytes / 1e9:.2f} GB"
+    figures["cache per token at bf16"] = f"{served.kv_bytes_per_token:,.0f} bytes"
+    if model.sliding_window is not None:
+        part = served.kv_bytes_per_token * model.layers_of("full") / model.attention_layers
+        figures[f"cache per token beyond the window of {model.sliding_window:,}"] = f"{part:,.0f} bytes"
+    if model.linear_attention is not None:
+        figures["states of a sequence"] = f"{model.state_bytes:,.0f} bytes, once for every new token"
+    return figures

@@ -45,8 +45,10 @@ SHELVES = {
     shelf.kind: shelf
     for shelf in (
         Shelf("hardware", "hardware", "accelerator", "hardware"),
+        Shelf("node", "hardware/nodes", "node", "node"),
         Shelf("kernels", "hardware/kernels", "kernel family", "kernels"),
         Shelf("model", "models", "model", "model"),
+        Shelf("head", "models/heads", "draft head", "head"),
         Shelf("runtime", "runtimes", "runtime", "runtime"),
         Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
         Shelf("scenario", "scenarios", "scenario", "sweep"),

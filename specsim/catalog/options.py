@@ -28,11 +28,17 @@ class Options(TypedDict, total=False):
         draft: The draft model, or several to compare; ``NAME:ACCEPTANCE`` gives one its own acceptance.
         acceptance: Acceptance of all drafts that have none of their own.
         runtime: Serving software; ``typical`` if left out.
+        node: How the accelerators are wired; needed where one server of eight is not enough.
         precision: Number format of the target's weights; ``bf16``.
         kv_precision: Number format of the target's cache; that of the weights where it is a cache format.
         draft_precision: Number format of the draft's weights; ``bf16``.
-        tensor_parallel: Devices that split each tensor of the target; 1.
-        draft_tensor_parallel: The same for the draft; as for the target.
+        tensor_parallel: Devices that split each layer of the target; 1.
+        pipeline_parallel: Stages, each with its part of the target's layers; 1.
+        expert_parallel: Groups of the devices of a stage that hold whole experts of the target; 1.
+        attention_data_parallel: Groups of these devices that run attention for a part of the batch each; 1.
+        offloaded: Share of the target's weights that stay in the memory of the host; 0.
+        source_tokens: Tokens of source text for the encoder of target and draft; as many as it has positions.
+        draft_tensor_parallel: Devices that split each layer of the draft; as for the target.
         draft_cost_ratio: Measured: one draft step / one plain target step.
         verify_cost_ratio: Measured: verifying gamma + 1 tokens / one plain target step.
         plain_step_ms: Measured: one plain target step [ms]; with cards it anchors the runtime, at the batch and
@@ -48,10 +54,16 @@ class Options(TypedDict, total=False):
     draft: Any
     acceptance: Any
     runtime: Any
+    node: Any
     precision: Any
     kv_precision: Any
     draft_precision: Any
     tensor_parallel: Any
+    pipeline_parallel: Any
+    expert_parallel: Any
+    attention_data_parallel: Any
+    offloaded: Any
+    source_tokens: Any
     draft_tensor_parallel: Any
     draft_cost_ratio: Any
     verify_cost_ratio: Any
@@ -66,7 +78,16 @@ DEFAULT_BATCHES = "1..256*2"
 DEFAULT_CONTEXT = 1024
 DEFAULT_MAX_GAMMA = 8
 
-_OF_TARGET = ("precision", "kv_precision", "tensor_parallel")
+_OF_TARGET = (
+    "precision",
+    "kv_precision",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "attention_data_parallel",
+    "offloaded",
+    "source_tokens",
+)
 _OF_DRAFT = ("precision", "tensor_parallel")
 _RATIOS = ("draft_cost_ratio", "verify_cost_ratio", "draft_operations_ratio", "repair", "overhead")
 
@@ -94,7 +115,7 @@ def ask(
     with_cards = "hardware" in given or "target" in given
     _check(given, with_cards)
     document = LocatedDict()
-    for name in ("hardware", "runtime"):
+    for name in ("hardware", "node", "runtime"):
         if name in given:
             _put_name(document, name, given[name], name)
     if "extrapolate" in given:
@@ -139,7 +160,7 @@ def _check(given: dict[str, Any], with_cards: bool) -> None:
             "Nothing to plan for: expected an accelerator, a target and a draft model, or the measured cost ratio of a "
             "draft step with an acceptance."
         )
-    of_cards = ("runtime", "draft", "draft_precision", "draft_tensor_parallel", *_OF_TARGET)
+    of_cards = ("runtime", "node", "draft", "draft_precision", "draft_tensor_parallel", *_OF_TARGET)
     if not with_cards:
         for name in of_cards:
             if name in given:

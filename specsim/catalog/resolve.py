@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specsim.catalog import evidence, library
-from specsim.catalog.forms import acceptance_document, bare_list
+from specsim.catalog import library
+from specsim.catalog.acceptances import acceptance_of
+from specsim.catalog.axes import axes_of, only_grid_axes, path_axes, set_field
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.plausible import check_hardware
 from specsim.catalog.strict_yaml import read_yaml
@@ -26,7 +27,6 @@ from specsim.specs.scenario import Scenario
 DEFAULT_RUNTIME = "typical"
 DEFAULT_KERNELS = "generic"
 DEFAULT_PRECISION = "bf16"
-GRID_AXES = ("batch_size", "context_length", "gamma")
 DEFAULT_GAMMA = "0..8"
 
 
@@ -64,15 +64,15 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
     """
     library.check_head(written, "sweep")
     remarks: list[str] = []
-    paths = _path_axes(written)
+    paths = path_axes(written)
     filled = _Filler(folder, remarks, inherit=not paths).fill(written)
     scenarios, varied = [], []
     for values in itertools.product(*paths.values()):
         combination = _thaw(filled)
         if isinstance(combination.get("grid"), dict):
-            combination["grid"] = _only_grid_axes(combination["grid"])
+            combination["grid"] = only_grid_axes(combination["grid"])
         for path, value in zip(paths, values, strict=True):
-            _set(combination, path, value, place_of(filled, ("grid", path))[0])
+            set_field(combination, path, value, place_of(filled, ("grid", path))[0])
         complete = _Filler(folder, remarks).fill(combination)
         scenario = validate(Scenario, complete)
         if scenario.hardware is not None:
@@ -120,18 +120,21 @@ class _Filler:
     def scenario(self, written: LocatedDict) -> LocatedDict:
         document = written.copy()
         measured = "costs" in document and "hardware" not in document and "target" not in document
-        if not measured and "hardware" in _axes(document):
-            document.setdefault("hardware", _axes(document)["hardware"][0])
+        if not measured and "hardware" in axes_of(document):
+            document.setdefault("hardware", axes_of(document)["hardware"][0])
         if not measured:
             _default(document, "runtime", DEFAULT_RUNTIME)
-        self._card(document, "hardware", "hardware", "hardware")
-        self._card(document, "runtime", "runtime", "runtime")
+        for field in ("hardware", "node", "runtime"):
+            self._card(document, field, field, field)
         if isinstance(document.get("hardware"), dict):
             with self._collecting():
                 path = place_of(document, ("hardware", "kernels"))[1]
                 document["hardware"] = hardware_document(document["hardware"], self.folder, path)
         if "target" in document:
-            document["target"] = self._served(document, "target", {}, "target")
+            target = self._served(document, "target", {}, "target")
+            document["target"] = target
+            if self.inherit and isinstance(target["model"], dict) and "encoder" in target["model"]:
+                _default(target, "source_tokens", target["model"].get("max_positions", 0))
         self._drafts(document)
         if isinstance(document.get("costs"), dict):
             costs = _located(document["costs"])
@@ -170,6 +173,8 @@ class _Filler:
             is_cached = isinstance(precision, str) and precision in KV_BYTES
             _default(served, "kv_precision", precision if is_cached else DEFAULT_PRECISION)
             _default(served, "tensor_parallel", defaults.get("tensor_parallel", 1))
+            if "source_tokens" in defaults and isinstance(served["model"], dict) and "encoder" in served["model"]:
+                _default(served, "source_tokens", defaults["source_tokens"])
         return served
 
     def _drafts(self, document: LocatedDict) -> None:
@@ -205,7 +210,8 @@ class _Filler:
             if shared and "acceptance" not in draft:
                 draft["acceptance"], draft.places["acceptance"] = acceptance, place
                 used = True
-            self._acceptance(draft, target, f"{path}.acceptance")
+            with self._collecting():
+                draft["acceptance"] = acceptance_of(draft, target, f"{path}.acceptance", self.folder, self.remarks)
             filled[index] = draft
         if shared and not used:
             self.faults.append(
@@ -225,64 +231,6 @@ class _Filler:
         draft = self._served(drafts, index, _inherited(target), path)
         _default(draft, "method", "draft_model")
         return draft
-
-    def _acceptance(self, draft: LocatedDict, target: Any, path: str) -> None:
-        """Replace text, a file or a task by the acceptance that it stands for."""
-        place = draft.places.get("acceptance", draft.place)
-        with self._collecting():
-            written = self._acceptance_written(draft.get("acceptance", {"kind": "task"}), place, path)
-            if isinstance(written, dict) and written.get("kind") == "task":
-                written = self._published(written, draft, target, place, path)
-            draft["acceptance"] = written
-
-    def _acceptance_written(self, written: Any, place: Place, path: str, in_file: bool = False) -> Any:
-        if isinstance(written, list) and written and all(isinstance(entry, int | float) for entry in written):
-            raise InputError(Fault(bare_list(",".join(map(str, written))), place, path))
-        if isinstance(written, bool) or not isinstance(written, str | int | float):
-            return written
-        text = str(written)
-        if library.is_path(text) and not in_file:
-            return self._acceptance_file(library.file_at(text, place, self.folder, path))
-        document, remark = acceptance_document(text, place, path)
-        if remark is not None:
-            self.remarks.append(remark)
-        return document
-
-    def _acceptance_file(self, path: Path) -> Any:
-        """The acceptance of a file: its field ``acceptance`` if it has one, and otherwise the file itself."""
-        document = read_yaml(path)
-        library.check_head(document, None)
-        rest = LocatedDict({k: v for k, v in document.items() if k not in _HEAD}, document.place, document.places)
-        if "acceptance" not in rest:
-            return rest
-        inner = rest.pop("acceptance")
-        if rest:
-            raise InputError([Fault("unknown field beside acceptance.", *place_of(document, (name,))) for name in rest])
-        return self._acceptance_written(inner, document.places["acceptance"], "acceptance", in_file=True)
-
-    def _published(self, written: Any, draft: LocatedDict, target: Any, place: Place, path: str) -> Any:
-        unknown = [name for name in written if name not in ("kind", "task")]
-        if unknown:
-            message = "unknown field. Known: kind, task."
-            raise InputError([Fault(message, *_place_inside(written, name, place, path)) for name in unknown])
-        known = [set(_names(holder)) for holder in (target, draft)]
-        method = "draft_model" if draft["method"] == "measured" else draft["method"]
-        if method not in library.names("acceptance"):
-            # The method is unknown; validation says so.
-            return written
-        asked_at = _place_inside(written, "task", place, path)
-        found = evidence.published(method, known[0], known[1], written.get("task", "any"), *asked_at)
-        return LocatedDict(found, place, dict.fromkeys(found, place))
-
-
-_HEAD = ("format", "name", "title", "sources", "notes")
-"""What a file may say about itself beside its acceptance."""
-
-
-def _place_inside(written: Any, field: str, place: Place, path: str) -> tuple[Place, str]:
-    """Place and path of a field of something written at a place, or in a file of its own that is named there."""
-    own = getattr(written, "places", {}).get(field, place)
-    return own, field if own.file not in (None, place.file) else f"{path}.{field}"
 
 
 def hardware_document(written: Any, folder: Path | None = None, path: str = "kernels") -> LocatedDict:
@@ -307,18 +255,9 @@ def _fill_card(document: LocatedDict, field: str, kind: str, folder: Path | None
 
 def _inherited(target: Any) -> dict[str, Any]:
     """What a draft takes over from the target; what is wrong there is said there."""
-    devices = target.get("tensor_parallel") if isinstance(target, dict) else None
-    return {"tensor_parallel": devices} if type(devices) is int and devices > 0 else {}
-
-
-def _names(holder: Any) -> list[str]:
-    """Comparable names of the model that a served model or a draft holds."""
-    model = holder.get("model") if isinstance(holder, dict) else None
-    if not isinstance(model, dict):
-        return []
-    aliases = model.get("aliases", ())
-    names = [model.get("name", ""), *(aliases if isinstance(aliases, list | tuple) else ())]
-    return [library.comparable(str(name)) for name in names]
+    held = target if isinstance(target, dict) else {}
+    found = {name: held.get(name) for name in ("tensor_parallel", "source_tokens")}
+    return {name: number for name, number in found.items() if type(number) is int and number > 0}
 
 
 def _default(document: LocatedDict, field: str, value: Any) -> None:
@@ -337,71 +276,3 @@ def _thaw(value: Any) -> Any:
     if isinstance(value, LocatedList):
         return LocatedList([_thaw(v) for v in value], value.place, value.places, value.alone)
     return value
-
-
-def _axes(document: Any) -> dict[str, list[Any]]:
-    """The axes of a grid that are paths into the document, each with its values."""
-    grid = document.get("grid") if isinstance(document, dict) else None
-    if not isinstance(grid, dict):
-        return {}
-    return {path: v if isinstance(v, list) else [v] for path, v in grid.items() if path not in GRID_AXES}
-
-
-def _path_axes(document: LocatedDict) -> dict[str, list[Any]]:
-    axes = _axes(document)
-    faults = []
-    for path, values in axes.items():
-        if any(isinstance(value, dict | list) for value in values) or not values:
-            found = shown(document["grid"][path])
-            faults.append(
-                Fault(f"expected a list of single values, found {found}.", *place_of(document, ("grid", path)))
-            )
-        same = [other for other in axes if other != path and _spelled_out(other) == _spelled_out(path)]
-        if same:
-            faults.append(Fault(f"this is the field of {same[0]} too.", *place_of(document, ("grid", path))))
-        if path.split(".")[0] not in _VARIABLE:
-            faults.append(Fault(_no_such_axis(path), *place_of(document, ("grid", path))))
-    if faults:
-        raise InputError(faults)
-    return axes
-
-
-def _spelled_out(path: str) -> str:
-    """A path without the shorthand for one draft and for the acceptance of all."""
-    first, _, rest = path.partition(".")
-    if first == "draft":
-        return f"drafts.{rest or 'model'}"
-    return f"drafts.{path}" if first == "acceptance" else path
-
-
-_VARIABLE = ("hardware", "runtime", "target", "draft", "drafts", "acceptance", "costs", "extrapolate")
-"""Fields that an axis may replace, or in which it may replace a field."""
-
-
-def _no_such_axis(path: str) -> str:
-    close = nearest(path, [*GRID_AXES, *_VARIABLE], list_all_up_to=0)
-    message = f"no such axis. {close} An axis is {', '.join(GRID_AXES)}, or the path of a field to vary"
-    return f"{message}, such as drafts.acceptance.rate.".replace("  ", " ")
-
-
-def _only_grid_axes(grid: LocatedDict) -> LocatedDict:
-    return LocatedDict({k: v for k, v in grid.items() if k in GRID_AXES}, grid.place, grid.places)
-
-
-def _set(document: LocatedDict, path: str, value: Any, place: Place) -> None:
-    """Set a field at a dotted path, in every entry where the path passes a list."""
-    first, *rest = path.split(".")
-    holders: list[Any] = [document]
-    if first in ("draft", "acceptance"):
-        holders = document.get("drafts", [])
-        if first == "draft":
-            first, *rest = rest or ["model"]
-    for part in (first, *rest)[:-1]:
-        below = [holder.get(part) if isinstance(holder, dict) else None for holder in holders]
-        holders = [entry for item in below for entry in (item if isinstance(item, list) else [item])]
-        if not holders or not all(isinstance(holder, dict) for holder in holders):
-            raise InputError(Fault(f"there is no mapping {part!r} in which to vary a field.", place, f"grid.{path}"))
-    last = (first, *rest)[-1]
-    for holder in holders:
-        holder[last] = value
-        getattr(holder, "places", {})[last] = place

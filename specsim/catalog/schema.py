@@ -15,7 +15,7 @@ from specsim.specs.card import Card
 from specsim.specs.drafter import Draft, DraftModel, MeasuredDraft
 from specsim.specs.fields import Kind, Tagged
 from specsim.specs.hardware import Hardware
-from specsim.specs.model import ServedModel
+from specsim.specs.served import ServedModel
 from specsim.specs.scenario import Grid, Scenario
 
 _NAME = {"type": ["string", "integer"]}
@@ -56,7 +56,8 @@ _SHORTHAND: dict[Any, dict[str, Any]] = {Scenario: {"draft": Draft, "acceptance"
 def json_schema(record: type[Any]) -> dict[str, Any]:
     """The schema of a record, with the schemas of the records inside it under ``$defs``."""
     definitions: dict[str, Any] = {}
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_record(record, definitions)}
+    body = _record(record, definitions) if dataclasses.is_dataclass(record) else _of(record, definitions)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **body}
     return {**schema, "$defs": definitions} if definitions else schema
 
 

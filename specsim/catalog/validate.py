@@ -22,13 +22,13 @@ Path = tuple[str | int, ...]
 
 
 def validate(record: type[T], document: object) -> T:
-    """The record that a document describes.
+    """The record that a document describes; also of a union of records that is marked as ``Tagged``.
 
     Raises:
         InputError: With one fault for everything that is wrong.
     """
     reader = _Reader(document)
-    found = reader.record(record, document, ())
+    found = reader.value(record, document, ())
     if reader.faults:
         raise InputError(dict.fromkeys(reader.faults))
     return found
@@ -151,9 +151,9 @@ class _Reader:
     def tagged(self, mark: Tagged, found: object, path: Path) -> Any:
         if not isinstance(found, dict):
             return self.fault(f"expected a mapping of fields to values, found {shown(found)}.", path)
-        if mark.tag not in found:
+        if mark.tag not in found and mark.default is None:
             return self.fault(f"the field {mark.tag} is missing: it says which form this is.", path)
-        tag = found[mark.tag]
+        tag = found.get(mark.tag, mark.default)
         record = mark.by_tag.get(tag) if isinstance(tag, str) else None
         if record is None:
             known = list(mark.by_tag)

@@ -9,7 +9,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KINDS = click.Choice(["hardware", "kernels", "model", "runtime", "scenario"])
+KINDS = click.Choice(["hardware", "node", "kernels", "model", "head", "runtime", "scenario"])
 
 ACCEPTANCE_HELP = (
     "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "
@@ -29,10 +29,20 @@ _QUESTION = (
     ),
     click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
     click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
+    click.option("--node", metavar="CARD", help="How accelerators are wired; needed for more than 8 of them."),
     click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
     click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
     click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
-    click.option("--tensor-parallel", metavar="N", help="Devices that split each tensor of the target; default 1."),
+    click.option("--tensor-parallel", metavar="N", help="Devices that split each layer of the target; default 1."),
+    click.option("--pipeline-parallel", metavar="N", help="Stages of the target's layers; default 1."),
+    click.option("--expert-parallel", metavar="N", help="Groups of devices that hold whole experts; default 1."),
+    click.option(
+        "--attention-data-parallel",
+        metavar="N",
+        help="Groups of devices that run attention for a part of the batch each; default 1.",
+    ),
+    click.option("--offloaded", metavar="SHARE", help="Share of the target's weights kept on the host; default 0."),
+    click.option("--source-tokens", metavar="N", help="Tokens that an encoder has read; default its positions."),
     click.option("--draft-tensor-parallel", metavar="N", help="The same for the draft; default as the target."),
     click.option("--draft-cost-ratio", metavar="C", help="Measured: one draft step / one plain target step."),
     click.option(

@@ -19,10 +19,16 @@ from specsim.report.table import Cell, Table, closing_lines
 _SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
 
 _DESCRIPTION = (
-    "hardware", "target", "precision", "tensor_parallel", "draft", "draft_precision", "draft_tensor_parallel",
+    "hardware", "node", "target", "precision", "tensor_parallel", "pipeline_parallel", "expert_parallel",
+    "attention_data_parallel", "offloaded", "source_tokens", "draft", "draft_precision", "draft_tensor_parallel",
     "runtime", "acceptance",
 )  # fmt: skip
 """Columns that describe the question: above the table where they are the same in every row."""
+
+_UNREMARKABLE = {
+    "pipeline_parallel": 1, "expert_parallel": 1, "attention_data_parallel": 1, "offloaded": 0.0, "source_tokens": 0,
+}  # fmt: skip
+"""What a description leaves out, since it says that nothing is done."""
 
 _SHOWN = (
     "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round",
@@ -79,8 +85,9 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         deliver([table.to_json()], output)
     else:
         same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
-        described = ((name, short(next(iter(table.cells(name))))) for name in same)
-        title = ", ".join(f"{name} {value}" for name, value in described if value)
+        described = ((name, next(iter(table.cells(name)))) for name in same)
+        told = ((name, short(value)) for name, value in described if value != _UNREMARKABLE.get(name))
+        title = ", ".join(f"{name} {value}" for name, value in told if value)
         with_cards = next(iter(table.cells("hardware")), None) is not None
         varied = [name for name in table.columns if "." in name]
         shown = (*_DESCRIPTION, *varied, *(_SHOWN if with_cards else _SHOWN_WITHOUT_TIMES))

@@ -1,4 +1,4 @@
-"""What fits: weights and caches against the memory of one device."""
+"""What fits: weights, caches and activations against the memory of one device."""
 
 from __future__ import annotations
 
@@ -7,44 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.cost.machine import Machine
 from specsim.cost.passes import Array
-from specsim.cost.roofline import Machine
-from specsim.specs.model import ServedModel
+from specsim.specs.precision import SIXTEEN_BITS
+from specsim.specs.served import ServedModel
 
 LIMITS = np.array(["", "memory", "kv_cache", "position"], dtype=object)
 """What can stand against an operating point, in the order of the codes of ``Fit.limit``."""
-
-
-@dataclass(frozen=True, eq=False)
-class Residents:
-    """What models keep on one device; arrays, since a device may hold different models at different points.
-
-    Attributes:
-        weight_bytes: Weights of all models [bytes].
-        kv_bytes_per_token: Cache that one token of one sequence takes in all models [bytes].
-        max_positions: Most tokens of a sequence that every model can hold.
-    """
-
-    weight_bytes: Array
-    kv_bytes_per_token: Array
-    max_positions: Array
-
-    @classmethod
-    def of(cls, *models: ServedModel) -> Residents:
-        """Models that share one device."""
-        return cls(
-            np.asarray(sum(served.weight_bytes / served.tensor_parallel for served in models)),
-            np.asarray(sum(served.kv_bytes_per_token for served in models)),
-            np.asarray(float(min(served.model.max_positions for served in models))),
-        )
-
-    def where(self, condition: NDArray[np.bool_], other: Residents) -> Residents:
-        """These residents where the condition holds, the others elsewhere."""
-        return Residents(
-            np.where(condition, self.weight_bytes, other.weight_bytes),
-            np.where(condition, self.kv_bytes_per_token, other.kv_bytes_per_token),
-            np.where(condition, self.max_positions, other.max_positions),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,36 +21,95 @@ class Fit:
     """Whether operating points fit on one device; arrays over the points.
 
     Attributes:
-        needed_bytes: Weights and caches of all models, with a slot for every token of a round [bytes].
+        needed_bytes: Weights and caches of all models, with a slot for every token of a round, and activations [bytes].
+        draft_bytes: Part of that which the drafter takes, weights and cache [bytes].
         limit: 0 where it fits, else an index into ``LIMITS``.
         excess_bytes: By how much the memory is exceeded, 0 where it suffices [bytes].
         max_batch_size: Most sequences of this context and draft length that fit.
     """
 
     needed_bytes: Array
+    draft_bytes: Array
     limit: NDArray[np.int8]
     excess_bytes: Array
     max_batch_size: Array
 
 
 def fit(
-    residents: Residents, sequences: Array, tokens_per_sequence: Array, context_length: Array, machine: Machine
+    target: ServedModel,
+    draft: ServedModel | None,
+    sequences: Array,
+    tokens_per_sequence: Array,
+    context_length: Array,
+    machine: Machine,
 ) -> Fit:
-    """Hold weights and caches against the memory of a device and the positions of its models.
+    """Hold weights, caches and activations against the memory of a device, and sequences against positions.
 
-    Every sequence keeps ``context_length + tokens_per_sequence`` tokens in the cache of every model.
+    Every sequence keeps ``context_length + tokens_per_sequence`` tokens in the cache of every model; where only one
+    token is new nothing is drafted, and the drafter is not there.
     """
     capacity = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
     slots = context_length + tokens_per_sequence
-    per_sequence = slots * residents.kv_bytes_per_token
-    needed = residents.weight_bytes + sequences * per_sequence
-    beyond = slots > residents.max_positions
-    without_cache = np.where(residents.weight_bytes > capacity, np.int8(1), np.int8(2))
+    groups = target.attention_data_parallel
+    own = sequence_bytes(target, tokens_per_sequence, context_length)
+    own = own + activation_bytes_per_token(target) * tokens_per_sequence
+    weights = np.asarray(target.device_weight_bytes)
+    most_slots, drafts = np.asarray(float(target.model.max_positions)), tokens_per_sequence > 1
+    of_draft, draft_weights = np.zeros(()), np.zeros(())
+    if draft is not None:
+        of_draft = drafts * sequence_bytes(draft, tokens_per_sequence, context_length)
+        draft_weights = drafts * np.asarray(draft.device_weight_bytes)
+        shortest = min(target.model.max_positions, draft.model.max_positions)
+        most_slots = np.where(drafts, float(shortest), most_slots)
+    drafter = draft_weights + sequences * of_draft
+    needed = weights + np.ceil(sequences / groups) * own + drafter
+    beyond = slots > most_slots
+    without_cache = np.where(weights + draft_weights > capacity, np.int8(1), np.int8(2))
     limit = np.where(beyond, np.int8(3), (needed > capacity) * without_cache)
-    room = np.maximum(capacity - residents.weight_bytes, 0.0)
+    room = np.maximum(capacity - weights - draft_weights, 0.0)
     return Fit(
         needed_bytes=needed,
+        draft_bytes=drafter,
         limit=limit,
         excess_bytes=np.maximum(needed - capacity, 0.0) if limit.any() else np.zeros(()),
-        max_batch_size=np.where(beyond, 0.0, np.floor(room / per_sequence)),
+        max_batch_size=np.where(beyond, 0.0, _most_sequences(room, own, of_draft, groups)),
     )
+
+
+def _most_sequences(room: Array, own: Array, of_draft: Array, groups: int) -> Array:
+    """The largest batch B for which ceil(B / groups) x own + B x of_draft is within the room."""
+    most = np.floor(room / (own / groups + of_draft))
+    if groups == 1:
+        return most
+    # Where the last group is not full, it may be one sequence too many for the fullest one.
+    return np.where(np.ceil(most / groups) * own + most * of_draft <= room, most, np.floor(most / groups) * groups)
+
+
+def sequence_bytes(served: ServedModel, tokens_per_sequence: Array, context_length: Array) -> Array:
+    """Cache of one sequence on one device, with a slot for each new token [bytes].
+
+    A layer with a window keeps what the window reaches and the new tokens. A layer with a state keeps one state for
+    each new token, since a rejected one cannot be taken out again. Cross-attention keeps the source.
+    """
+    model = served.model
+    per_layer = served.cached_values_per_device * served.kv_bytes_per_value
+    found = model.layers_of("full") * per_layer * (context_length + tokens_per_sequence)
+    if model.sliding_window is not None:
+        kept = np.minimum(context_length, float(model.sliding_window)) + tokens_per_sequence
+        found = found + model.layers_of("sliding") * per_layer * kept
+    if model.linear_attention is not None:
+        found = found + model.state_bytes / served.attention_shards * tokens_per_sequence
+    if model.encoder is not None:
+        found = found + model.layers * per_layer * served.source_tokens
+    return np.asarray(found / served.pipeline_parallel)
+
+
+def activation_bytes_per_token(served: ServedModel) -> float:
+    """What the widest operator keeps of one token on one device: two hidden states and what it makes [bytes]."""
+    model, p = served.model, served.tensor_parallel
+    widths = [model.vocab_size / p]
+    if model.mlp is not None:
+        widths.append(model.mlp.up_width / p)
+    if model.experts is not None:
+        widths.append(2 * model.experts.intermediate_size * model.experts.top_k / p)
+    return SIXTEEN_BITS * (2 * model.hidden_size + max(widths))

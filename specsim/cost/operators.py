@@ -1,4 +1,4 @@
-"""The operators of a pass: what one device computes, reads and sends, as arrays.
+"""An operator of a pass: what one device computes, reads and sends, as arrays.
 
 One multiply-add is two operations. Weights are read once per pass. The cache is read once per sequence, however
 many new tokens look at it; what the new tokens themselves add to it counts among the activations.
@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 
 from specsim.cost.passes import Array, Pass
-from specsim.specs.precision import ACTIVATION_BYTES
+from specsim.specs.precision import SIXTEEN_BITS, Module, Precision
 
-OperatorKind = Literal["matrix", "attention", "lookup", "all_reduce"]
+OperatorKind = Literal["matrix", "attention", "lookup", "exchange"]
+Pattern = Literal["all_reduce", "gather", "all_to_all", "transfer"]
 
 NOTHING = np.zeros(())
 """No operations, no bytes: broadcasts against everything."""
@@ -26,71 +27,75 @@ class Operator:
 
     Attributes:
         name: What it is called in a transformer layer.
-        kind: ``matrix`` product, ``attention`` over the cache, ``lookup`` of rows, or ``all_reduce``.
+        kind: ``matrix`` product, ``attention`` over the cache or over a state, ``lookup`` of rows, or ``exchange``
+            of messages between devices.
         runs: How often it runs: once a layer, or once.
         operations: Arithmetic.
-        stored_bytes: Weights and cached keys and values that are read [bytes].
+        rows: Rows of one matrix product.
+        narrow: The number format of the weights of a matrix product, None where they have 16 bits.
+        stored_bytes: Weights, and cached keys and values and states, that are read [bytes].
         activation_bytes: Activations and logits that are read and written [bytes].
-        message_bytes: What is reduced over the devices [bytes].
+        message_bytes: What each device brings into the exchanges [bytes].
+        pattern: Form of the exchange.
+        group: Devices that take part in it.
     """
 
     name: str
     kind: OperatorKind
     runs: int
     operations: Array = field(default_factory=lambda: NOTHING)
+    rows: Array = field(default_factory=lambda: NOTHING)
+    narrow: Precision | None = None
     stored_bytes: Array = field(default_factory=lambda: NOTHING)
     activation_bytes: Array = field(default_factory=lambda: NOTHING)
     message_bytes: Array = field(default_factory=lambda: NOTHING)
+    pattern: Pattern = "all_reduce"
+    group: int = 1
 
 
-def operators(of: Pass) -> tuple[Operator, ...]:
-    """Operators of one pass of a dense decoder-only model, in the order in which they run.
+def matrix(
+    of: Pass,
+    name: str,
+    module: Module,
+    runs: int,
+    shape: tuple[float, float],
+    tokens: Array,
+    small_parameters: float = 0,
+) -> Operator:
+    """The product of all tokens with one matrix of a module.
 
-    Tensor parallelism over p devices splits heads, the feed-forward width and the vocabulary; key-value heads
-    are replicated once p exceeds their number; two all-reduces a layer join the parts.
+    Args:
+        of: The pass.
+        name: Name of the operator.
+        module: The part of the model that the matrix belongs to.
+        runs: How many layers have it.
+        shape: Rows and columns of the matrix on one device.
+        tokens: Tokens that are multiplied with it.
+        small_parameters: Biases and norms that are read beside it.
     """
-    served, model, p = of.served, of.served.model, of.served.tensor_parallel
-    attention, mlp, hidden, layers = model.attention, model.mlp, model.hidden_size, model.layers
-    tokens = of.sequences * of.tokens_per_sequence
-    norm = model.norm_parameters
-
-    query_width = attention.heads * attention.head_dim / p
-    kv_width = served.kv_heads_per_device * attention.head_dim
-    qkv_width = query_width + 2 * kv_width
-    up_width = mlp.intermediate_size * (2 if mlp.gated else 1) / p
-    down_width = mlp.intermediate_size / p
-    vocab_width = model.vocab_size / p
-
-    def matrix(name: str, runs: int, rows: float, columns: float, extra_parameters: float) -> Operator:
-        return Operator(
-            name=name,
-            kind="matrix",
-            runs=runs,
-            operations=2 * rows * columns * runs * tokens,
-            stored_bytes=np.asarray((rows * columns + extra_parameters) * runs * served.precision.weight_bytes),
-            activation_bytes=(rows + columns) * runs * ACTIVATION_BYTES * tokens,
-        )
-
-    # New token i attends to the cache and to new tokens 1 to i: on average to context + (n + 1) / 2 tokens.
-    over_cache = Operator(
-        name="attention",
-        kind="attention",
-        runs=layers,
-        operations=4 * query_width * layers * tokens * (of.context_length + (of.tokens_per_sequence + 1) / 2),
-        stored_bytes=served.kv_bytes_per_token * (of.sequences * of.context_length),
-        activation_bytes=2 * (query_width + kv_width) * layers * ACTIVATION_BYTES * tokens,
+    inputs, outputs = shape
+    precision = of.served.precision
+    weight_bytes = inputs * outputs * precision.bytes_of(module) + small_parameters * SIXTEEN_BITS
+    return Operator(
+        name=name,
+        kind="matrix",
+        runs=runs,
+        operations=2 * inputs * outputs * runs * tokens,
+        rows=tokens,
+        narrow=precision if precision.narrow and module in precision.modules else None,
+        stored_bytes=np.asarray(weight_bytes * runs),
+        activation_bytes=(inputs + outputs) * runs * SIXTEEN_BITS * tokens,
     )
-    found = [
-        Operator(name="embedding", kind="lookup", runs=1, activation_bytes=2 * hidden * ACTIVATION_BYTES * tokens),
-        matrix("qkv", layers, hidden, qkv_width, norm + attention.qkv_bias * qkv_width),
-        over_cache,
-        matrix("output", layers, query_width, hidden, attention.output_bias * hidden),
-        matrix("gate_up" if mlp.gated else "up", layers, hidden, up_width, norm + mlp.bias * up_width),
-        matrix("down", layers, down_width, hidden, mlp.bias * hidden),
-        matrix("head", 1, hidden, vocab_width, norm),
-        Operator(name="sampling", kind="lookup", runs=1, activation_bytes=vocab_width * ACTIVATION_BYTES * tokens),
-    ]
-    if p > 1:
-        message = 2 * layers * hidden * ACTIVATION_BYTES * tokens
-        found.append(Operator(name="all_reduce", kind="all_reduce", runs=2 * layers, message_bytes=message))
-    return tuple(found)
+
+
+def table_operators(of: Pass) -> tuple[Operator, Operator, Operator]:
+    """Looking up the rows of the new tokens, the output head, and sampling from its logits."""
+    model = of.served.model
+    hidden, columns = model.hidden_size, model.vocab_size / of.served.tensor_parallel
+    return (
+        Operator(
+            name="embedding", kind="lookup", runs=1, activation_bytes=2 * hidden * SIXTEEN_BITS * of.tokens
+        ),
+        matrix(of, "head", "head", 1, (hidden, columns), of.tokens, model.norm_parameters),
+        Operator(name="sampling", kind="lookup", runs=1, activation_bytes=columns * SIXTEEN_BITS * of.tokens),
+    )  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.specs.model import ServedModel
+from specsim.specs.served import ServedModel
 
 Array = NDArray[np.float64]
 
@@ -17,7 +18,7 @@ class Pass:
     """One forward call, over arrays of operating points that broadcast against each other.
 
     Attributes:
-        served: The model, its number formats and its tensor parallelism.
+        served: The model, its number formats and its layout over devices.
         sequences: Sequences in the batch.
         tokens_per_sequence: New tokens of each sequence: 1 in plain decoding, gamma + 1 in verification.
         context_length: Tokens of each sequence that the cache already holds.
@@ -27,3 +28,29 @@ class Pass:
     sequences: Array
     tokens_per_sequence: Array
     context_length: Array
+
+    @cached_property
+    def stage_sequences(self) -> Array:
+        """Sequences that a stage of the pipeline works on at a time.
+
+        The batch goes through the stages in as many parts as there are stages, or as there are sequences; while one
+        part is in one stage, the others are in the other stages, and the largest part sets the beat.
+        """
+        stages = self.served.pipeline_parallel
+        return self.sequences if stages == 1 else np.ceil(self.sequences / np.minimum(stages, self.sequences))
+
+    @cached_property
+    def attention_sequences(self) -> Array:
+        """Sequences whose attention one device works on at a time."""
+        groups = self.served.attention_data_parallel
+        return self.stage_sequences if groups == 1 else np.ceil(self.stage_sequences / groups)
+
+    @cached_property
+    def tokens(self) -> Array:
+        """New tokens that a stage works on at a time."""
+        return self.stage_sequences * self.tokens_per_sequence
+
+    @cached_property
+    def attention_tokens(self) -> Array:
+        """New tokens whose attention one device works on at a time."""
+        return self.attention_sequences * self.tokens_per_sequence

@@ -2,12 +2,15 @@
 
     matrix      [(bytes / (e_m BW))^4 + (operations / (e_c F))^4]^(1/4) + t_op
     attention   max(bytes / (e_a BW), operations / (e_c F)) + t_attn0
-    all-reduce  latency + 2 (p - 1) / p * bytes / (e_l link)
+    exchange    see ``exchanges``
     pass        sum over operators + layers * t_layer + t_step
 
 The 4-norm is the smooth corner that matrix kernels show between their two limits (m of 128 to 256 loses 15 to
 25 percent to the sharp one); attention overlaps its reads with its arithmetic and keeps the sharp corner.
 With ``aggregation: step`` the two limits are taken once, over the whole pass.
+
+Weights that stay in the memory of the host come over its link while the device works on the layers before; a pass
+takes the longer of the two.
 """
 
 from __future__ import annotations
@@ -19,32 +22,16 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.cost.operators import NOTHING, Operator, operators
+from specsim.cost.breakdown import operators
+from specsim.cost.exchanges import exchange_seconds
+from specsim.cost.machine import Machine
+from specsim.cost.operators import NOTHING, Operator
 from specsim.cost.passes import Array, Pass
-from specsim.specs.hardware import Hardware, Kernels
 from specsim.specs.runtime import Runtime
+from specsim.specs.served import ServedModel
 
-BOUNDS = np.array(["memory", "compute", "network", "overhead"], dtype=object)
+BOUNDS = np.array(["memory", "compute", "network", "overhead", "host"], dtype=object)
 """What a pass can wait for, in the order of the codes of ``PassTime.bound``."""
-
-
-@dataclass(frozen=True, eq=False)
-class Machine:
-    """One accelerator under one runtime: the effective rates that the roofline needs."""
-
-    hardware: Hardware
-    runtime: Runtime
-
-    @property
-    def kernels(self) -> Kernels:
-        """The efficiencies in force: the runtime's own, or those of the device family."""
-        return self.runtime.kernels or self.hardware.kernels
-
-    @property
-    def link_bytes_per_second(self) -> float:
-        """One-way bandwidth between devices: the interconnect, else the host link [bytes/s]."""
-        link = self.hardware.interconnect or self.hardware.host_link
-        return link.bandwidth_bytes_per_second if link is not None else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +44,7 @@ class PassTime:
         memory_seconds: Part of that which waits for memory [s].
         network_seconds: Part that waits for other devices [s].
         overhead_seconds: Fixed costs of kernels and software [s].
+        host_seconds: Part that waits for weights from the host, beyond all others [s].
         operations: Arithmetic on one device.
         moved_bytes: Weights, cache and activations moved on one device [bytes].
     """
@@ -66,6 +54,7 @@ class PassTime:
     memory_seconds: Array
     network_seconds: Array
     overhead_seconds: Array
+    host_seconds: Array
     operations: Array
     moved_bytes: Array
 
@@ -75,13 +64,26 @@ class PassTime:
         return self.limited_seconds - self.memory_seconds
 
     @property
+    def parts(self) -> tuple[Array, ...]:
+        """What it waits for, part by part, in the order of ``BOUNDS`` [s]."""
+        return (
+            self.memory_seconds,
+            self.compute_seconds,
+            self.network_seconds,
+            self.overhead_seconds,
+            self.host_seconds,
+        )
+
+    @property
     def bound(self) -> NDArray[np.int8]:
         """What the pass waits for most, as an index into ``BOUNDS``."""
-        memory, compute = self.memory_seconds, self.compute_seconds
-        network, overhead = self.network_seconds, self.overhead_seconds
+        memory, compute, network, overhead, host = self.parts
         code = np.array(compute > memory, dtype=np.int8)
-        np.copyto(code, np.int8(2), where=(network > memory) & (network > compute))
-        np.copyto(code, np.int8(3), where=(overhead > memory) & (overhead > compute) & (overhead > network))
+        most = np.maximum(memory, compute)
+        for index, part in ((2, network), (3, overhead), (4, host)):
+            if part.any():
+                np.copyto(code, np.int8(index), where=part > most)
+                most = np.maximum(most, part)
         return code
 
 
@@ -94,10 +96,10 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     timed = [operator_time(operator, of, machine) for operator in operators(of)]
     # Attention has the largest arrays, one entry per context; it is added last, to sums of small ones.
     timed.sort(key=lambda t: t.operator.kind == "attention")
-    runtime, layers = machine.runtime, of.served.model.layers
+    runtime = machine.runtime
     network = _total(t.network_seconds for t in timed)
     kernels = sum(t.overhead_seconds for t in timed)
-    overhead = np.asarray(kernels + layers * runtime.layer_overhead_seconds + runtime.step_overhead_seconds)
+    overhead = np.asarray(kernels + _layer_overhead_seconds(of.served, machine) + runtime.step_overhead_seconds)
     if runtime.aggregation == "operator":
         limited = _total(t.limited_seconds for t in timed)
         memory_bound = _total(np.where(t.memory_seconds >= t.compute_seconds, t.limited_seconds, 0.0) for t in timed)
@@ -105,15 +107,32 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
         memory, compute = _total(t.memory_seconds for t in timed), _total(t.compute_seconds for t in timed)
         limited = _corner(memory, compute, runtime)
         memory_bound = np.where(memory >= compute, limited, 0.0)
+    seconds = limited + (network + overhead)
+    host = NOTHING
+    if of.served.offloaded:
+        weights = _total(t.operator.stored_bytes for t in timed if t.operator.kind == "matrix")
+        streamed = of.served.offloaded * weights / machine.host_bytes_per_second
+        host = np.maximum(streamed - seconds, 0.0)
+        seconds = np.maximum(streamed, seconds)
     return PassTime(
-        seconds=limited + (network + overhead),
+        seconds=seconds,
         limited_seconds=limited,
         memory_seconds=memory_bound,
         network_seconds=network,
         overhead_seconds=overhead,
+        host_seconds=host,
         operations=_total(t.operations for t in timed),
         moved_bytes=_total(t.moved_bytes for t in timed),
     )
+
+
+def _layer_overhead_seconds(served: ServedModel, machine: Machine) -> float:
+    """What software adds to all layers of a pass [s]."""
+    runtime, model, precision = machine.runtime, served.model, served.precision
+    layers = model.layers * runtime.layer_overhead_seconds
+    experts = model.expert_layers * runtime.expert_layer_overhead_seconds
+    quantizes = precision.narrow_activations and not machine.is_weight_only(precision)
+    return layers + experts + quantizes * model.layers * runtime.quantization_overhead_seconds
 
 
 def _total(terms: Iterable[Array]) -> Array:
@@ -150,25 +169,27 @@ def operator_time(operator: Operator, of: Pass, machine: Machine) -> OperatorTim
     is_attention = operator.kind == "attention"
     operations = operator.operations if runtime.attention_operations or not is_attention else NOTHING
     moved = operator.stored_bytes + operator.activation_bytes if runtime.activations else operator.stored_bytes
-    efficiency = kernels.attention_memory_efficiency if is_attention else kernels.memory_efficiency
-    memory = moved / (efficiency * machine.hardware.memory.bandwidth_bytes_per_second)
-    compute = operations / (kernels.compute_efficiency * _rate(of, machine))
+    memory = moved / machine.bytes_per_second(operator, of.served.kv_bytes_per_value)
+    rate = machine.operations_per_second(operator, of.served.precision)
+    compute = _whole_units(operations, operator, machine.hardware.matrix_rows) / rate
     fixed = {"matrix": kernels.matrix_overhead_seconds, "attention": kernels.attention_overhead_seconds}
-    network = NOTHING
-    if operator.kind == "all_reduce":
-        p = of.served.tensor_parallel
-        per_byte = 2 * (p - 1) / p / (kernels.link_efficiency * machine.link_bytes_per_second)
-        network = operator.runs * runtime.all_reduce_latency_seconds + per_byte * operator.message_bytes
     return OperatorTime(
         operator=operator,
         limited_seconds=np.maximum(memory, compute) if is_attention else _corner(memory, compute, runtime),
         memory_seconds=memory,
         compute_seconds=compute,
-        network_seconds=network,
+        network_seconds=exchange_seconds(operator, machine),
         overhead_seconds=operator.runs * fixed.get(operator.kind, 0.0),
         operations=operations,
         moved_bytes=moved,
     )
+
+
+def _whole_units(operations: Array, operator: Operator, rows: int) -> Array:
+    """Operations of a matrix product as if its rows filled the matrix unit."""
+    if rows == 1 or operator.kind != "matrix":
+        return operations
+    return operations * (np.ceil(operator.rows / rows) * rows / operator.rows)
 
 
 def _corner(memory: Array, compute: Array, runtime: Runtime) -> Array:
@@ -178,11 +199,3 @@ def _corner(memory: Array, compute: Array, runtime: Runtime) -> Array:
     memory_squared, compute_squared = memory * memory, compute * compute
     joined: Array = np.sqrt(np.sqrt(memory_squared * memory_squared + compute_squared * compute_squared))
     return joined
-
-
-def _rate(of: Pass, machine: Machine) -> float:
-    number_format = of.served.precision.rate
-    rate = machine.hardware.dense_rate.of(number_format)
-    if rate is None:
-        raise ValueError(f"{machine.hardware.name} has no dense rate for {number_format}")
-    return rate

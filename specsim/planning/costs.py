@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specsim.acceptance import AcceptedLengths
-from specsim.cost.memory import Fit, Residents, fit
+from specsim.cost.machine import Machine
+from specsim.cost.memory import Fit, fit
 from specsim.cost.passes import Array, Pass
-from specsim.cost.roofline import Machine, PassTime, pass_time
+from specsim.cost.roofline import PassTime, pass_time
 from specsim.drafting.draft_model import draft_step
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.specs.drafter import DraftModel
-from specsim.specs.model import ServedModel
 from specsim.specs.scenario import MeasuredCosts
+from specsim.specs.served import ServedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +119,13 @@ class _Passes:
     @classmethod
     def of(cls, question: Question, machine: Machine, target: ServedModel, axes: Axes) -> _Passes:
         batch, context, tokens = axes.batch_size, axes.context_length, axes.verified_tokens
-        residents, draft = Residents.of(target), None
-        if isinstance(question.draft, DraftModel):
-            draft = pass_time(draft_step(question.draft, batch, context), machine)
-            residents = Residents.of(target, question.draft).where(axes.gamma > 0, residents)
+        draft = question.draft if isinstance(question.draft, DraftModel) else None
         return cls(
             machine=machine,
             plain=pass_time(plain_step(target, batch, context), machine),
             verification=pass_time(Pass(target, batch, tokens, context), machine),
-            draft=draft,
-            fit=fit(residents, batch, tokens, context, machine),
+            draft=None if draft is None else pass_time(draft_step(draft, batch, context), machine),
+            fit=fit(target, draft, batch, tokens, context, machine),
         )
 
 

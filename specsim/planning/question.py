@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
-from specsim.cost.roofline import Machine, pass_time
+from specsim.cost.roofline import pass_time
 from specsim.errors import InputError
 from specsim.specs.drafter import DraftModel, MeasuredDraft
-from specsim.specs.model import ServedModel
 from specsim.specs.scenario import MeasuredCosts
+from specsim.specs.served import ServedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +85,14 @@ def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, b
         InputError: If the measured step is faster than the kernels alone allow; the text gives that limit.
     """
     bare = replace(machine, runtime=replace(machine.runtime, layer_overhead_seconds=0.0))
-    least = float(pass_time(plain_step(target, batch, context), bare).seconds)
+    time = pass_time(plain_step(target, batch, context), bare)
+    least = float(time.seconds)
     if plain_step_seconds < least:
         raise InputError(
             f"A plain step of {plain_step_seconds * 1e3:g} ms at batch {batch}, context {context} is faster than "
             f"the {least * 1e3:.4g} ms that {machine.hardware.name} needs under runtime {machine.runtime.name} "
             "without any cost per layer; check hardware, precision and tensor parallelism."
         )
-    layer = (plain_step_seconds - least) / target.model.layers
+    # While the device waits for weights from the host, a cost per layer hides behind them.
+    layer = (plain_step_seconds - (least - float(time.host_seconds))) / target.model.layers
     return replace(machine, runtime=replace(machine.runtime, layer_overhead_seconds=layer))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specsim.cost.roofline import Machine
+from specsim.cost.machine import Machine
 from specsim.planning.question import Axes, Question, anchored
 from specsim.specs.scenario import Scenario
 
@@ -37,7 +37,7 @@ def questions(scenario: Scenario) -> list[Question]:
     """
     machine = None
     if scenario.hardware is not None and scenario.runtime is not None and scenario.target is not None:
-        machine = Machine(scenario.hardware, scenario.runtime)
+        machine = Machine(scenario.hardware, scenario.runtime, scenario.node)
         measured = scenario.costs.plain_step_seconds if scenario.costs is not None else None
         if measured is not None:
             batch, context = anchor_point(scenario)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from specsim.acceptance import AcceptedLengths, Conditional, process_of
-from specsim.cost.operators import operators
+from specsim.cost.breakdown import operators
 from specsim.cost.passes import Array, Pass
-from specsim.cost.roofline import BOUNDS, Machine, OperatorTime, pass_time
+from specsim.cost.machine import Machine
+from specsim.cost.roofline import BOUNDS, OperatorTime, pass_time
 from specsim.cost.roofline import operator_time as time_of_operator
 from specsim.drafting.draft_model import draft_step
 from specsim.planning.break_even import (
@@ -29,7 +30,7 @@ from specsim.report.columns import Answer, rows
 from specsim.report.table import Table
 from specsim.specs.acceptance import typical_of
 from specsim.specs.drafter import DraftModel
-from specsim.specs.model import ServedModel
+from specsim.specs.served import ServedModel
 from specsim.specs.scenario import Scenario
 
 MOST_BATCHES = 4096

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from specsim.specs.acceptance import Acceptance
 from specsim.specs.fields import Tagged, record
-from specsim.specs.model import ServedModel
+from specsim.specs.served import ServedModel
 
 
 @record

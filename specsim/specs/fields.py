@@ -41,10 +41,17 @@ class Kind:
 
 @dataclass(frozen=True)
 class Tagged:
-    """Marks a union of records of which one field (``kind``, say) tells which record is meant."""
+    """Marks a union of records of which one field (``kind``, say) tells which record is meant.
+
+    Attributes:
+        tag: The field.
+        records: The records.
+        default: What the field says where it is left out, None if it must be there.
+    """
 
     tag: str
     records: tuple[type, ...]
+    default: str | None = None
 
     @property
     def by_tag(self) -> dict[str, type]:
@@ -129,6 +136,20 @@ def flag() -> Kind:
         return value
 
     return Kind(read, _same, {"type": "boolean"})
+
+
+_DATE = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?")
+
+
+def date() -> Kind:
+    """A day or a month, as ISO 8601 writes them."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or _DATE.fullmatch(value) is None:
+            raise ValueError("a date such as 2026-08-19, or 2026-08")
+        return value
+
+    return Kind(read, _same, {"type": "string", "pattern": f"^{_DATE.pattern}$", "examples": ["2026-08-19"]})
 
 
 def choice(*names: str) -> Kind:
@@ -231,6 +252,8 @@ OperationsPerSecond = Annotated[float, quantity(units.RATE, positive=True)]
 Seconds = Annotated[float, quantity(units.TIME)]
 PositiveSeconds = Annotated[float, quantity(units.TIME, positive=True)]
 Watts = Annotated[float, quantity(units.POWER, positive=True)]
+UsdPerHour = Annotated[float, quantity(units.PRICE, positive=True)]
+Date = Annotated[str, date()]
 Count = Annotated[int, whole(1)]
 CountOrZero = Annotated[int, whole(0)]
 DraftLength = Annotated[int, whole(1, LONGEST_DRAFT)]

@@ -7,7 +7,18 @@ from typing import Literal
 
 from specsim.errors import Contradiction
 from specsim.specs.card import Card
-from specsim.specs.fields import Bytes, BytesPerSecond, Fraction, OperationsPerSecond, Seconds, Watts, record
+from specsim.specs.fields import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Date,
+    Fraction,
+    OperationsPerSecond,
+    Seconds,
+    UsdPerHour,
+    Watts,
+    record,
+)
 
 
 @record
@@ -66,6 +77,10 @@ class Kernels(Card):
         memory_efficiency: Share of the peak bandwidth that a matrix product reaches (e_m).
         attention_memory_efficiency: The same for attention over the cache (e_a).
         compute_efficiency: Share of the dense peak that a large matrix product reaches (e_c).
+        attention_memory_efficiency_8bit: Share of the bandwidth with a cache of 8 bits; as with 16 if absent.
+        compute_efficiency_8bit: Share of the dense peak of 8 and 4 bits; as of 16 if absent.
+        weight_only_8bit_efficiency: Share of e_m left where weights of 5 to 8 bits are widened on the way.
+        weight_only_4bit_efficiency: The same for weights of fewer bits.
         link_efficiency: Share of the one-way link bandwidth that an all-reduce reaches (e_l).
         matrix_overhead_seconds: Fixed cost of one matrix product (t_op) [s].
         attention_overhead_seconds: Fixed cost of one attention call (t_attn0) [s].
@@ -75,20 +90,54 @@ class Kernels(Card):
     memory_efficiency: Fraction
     attention_memory_efficiency: Fraction
     compute_efficiency: Fraction
+    attention_memory_efficiency_8bit: Fraction | None = None
+    compute_efficiency_8bit: Fraction | None = None
+    weight_only_8bit_efficiency: Fraction = 1.0
+    weight_only_4bit_efficiency: Fraction = 1.0
     link_efficiency: Fraction = 1.0
     matrix_overhead_seconds: Seconds = 0.0
     attention_overhead_seconds: Seconds = 0.0
 
 
 @record
+class Price:
+    """What one device costs, as offered on a date.
+
+    Attributes:
+        price_usd_per_hour: Price of one device; the lowest where a range was published.
+        highest_price_usd_per_hour: The other end of the range.
+        provider: Who offered it, and where that was read.
+        terms: On demand, spot, community, ...
+        date: Day or month of the offer; absent where it was not said.
+    """
+
+    price_usd_per_hour: UsdPerHour
+    highest_price_usd_per_hour: UsdPerHour | None = None
+    provider: str
+    terms: str = ""
+    date: Date | None = None
+
+
+@record
 class Hardware(Card):
-    """One accelerator: the datasheet, and the kernels of its family."""
+    """One accelerator: the datasheet, the kernels of its family, and prices.
+
+    Attributes:
+        matrix_rows: Rows that its matrix unit takes at once; products of fewer rows take as long.
+    """
 
     kind: Literal["hardware"] = "hardware"
     vendor: str = ""
     memory: Memory
     dense_rate: DenseRates
+    matrix_rows: Count = 1
     interconnect: Link | None = None
     host_link: Link | None = None
     power_watts: Watts | None = None
+    prices: tuple[Price, ...] = ()
     kernels: Kernels
+
+    @property
+    def rate_of_16_bits(self) -> str | None:
+        """The number format of 16 bits that products run in, None if there is none."""
+        return next((name for name in ("bf16", "fp16") if self.dense_rate.of(name) is not None), None)

@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
+from specsim.specs.attention import (
+    Attention,
+    GroupedAttention,
+    LinearAttention,
+    linear_matrix_parameters,
+    linear_state_bytes,
+)
 from specsim.specs.card import Card
-from specsim.specs.fields import Count, CountOrZero, Flag, choice, record
-from specsim.specs.precision import KV_BYTES, Precision, PrecisionName
+from specsim.specs.feed_forward import Experts, Mlp
+from specsim.specs.fields import Count, CountOrZero, Flag, choice, record, tuple_of
+from specsim.specs.precision import Module
+
+LAYER_KINDS = ("full", "sliding", "linear")
 
 
 @record
-class Attention:
-    """Full attention with grouped query heads (``kv_heads`` equal to ``heads`` is multi-head attention)."""
+class Encoder:
+    """An encoder in front of the decoder, whose layers have the shape of the decoder's own (T5).
 
-    heads: Count
-    kv_heads: Count
-    head_dim: Count
-    qkv_bias: Flag = False
-    output_bias: Flag = False
+    Every layer of the decoder then has a second attention, over what the encoder made of the source text.
+    """
 
-    def __post_init__(self) -> None:
-        if self.heads % self.kv_heads:
-            raise Contradiction(f"{self.kv_heads} kv_heads do not divide {self.heads} heads.", "kv_heads")
-
-
-@record
-class Mlp:
-    """The feed-forward part of a layer; ``gated`` has two input matrices (SwiGLU and its kin)."""
-
-    intermediate_size: Count
-    gated: Flag = True
-    bias: Flag = False
+    layers: Count
 
 
 @record
 class Model(Card):
-    """A dense decoder-only transformer.
+    """A transformer: a decoder, with an encoder in front of it if it has one.
 
     Parameter counts follow the layout of the Hugging Face implementations and are exact.
+
+    Attributes:
+        layers: Layers of the decoder; draft heads that are stored with a model are not counted.
+        attention: What layers of the kinds ``full`` and ``sliding`` have.
+        linear_attention: What layers of the kind ``linear`` have.
+        layer_pattern: Kinds of the first layers, repeated to the last one.
+        sliding_window: Tokens that a layer of the kind ``sliding`` looks at, the new one included.
+        mlp: The feed-forward part of layers without experts.
+        experts: That of the other layers.
+        post_norms: Whether what attention and feed-forward part give is normed too (Gemma 2 and 3).
+        learned_position_rows: Rows of a table of positions (OPT).
+        relative_position_buckets: Rows of a table of distances, one for each stack of layers (T5).
     """
 
     kind: Literal["model"] = "model"
@@ -47,10 +56,61 @@ class Model(Card):
     vocab_size: Count
     max_positions: Count
     attention: Attention
-    mlp: Mlp
+    linear_attention: LinearAttention | None = None
+    layer_pattern: Annotated[tuple[str, ...], tuple_of(choice(*LAYER_KINDS), what="kinds of layers")] = ("full",)
+    sliding_window: Count | None = None
+    mlp: Mlp | None = None
+    experts: Experts | None = None
+    encoder: Encoder | None = None
     tied_embeddings: Flag = False
     norm: Annotated[str, choice("rmsnorm", "layernorm")] = "rmsnorm"
+    post_norms: Flag = False
     learned_position_rows: CountOrZero = 0
+    relative_position_buckets: CountOrZero = 0
+
+    def __post_init__(self) -> None:
+        if ("sliding" in self.layer_pattern) != (self.sliding_window is not None):
+            _refuse_half("sliding_window", "sliding", self.sliding_window is None)
+        if ("linear" in self.layer_pattern) != (self.linear_attention is not None):
+            _refuse_half("linear_attention", "linear", self.linear_attention is None)
+        if len(self.layer_pattern) > self.layers:
+            sentence = f"It names {len(self.layer_pattern)} layers, and the model has {self.layers}."
+            raise Contradiction(sentence, "layer_pattern")
+        if self.mlp is None and self.experts is None:
+            raise Contradiction("mlp or experts are needed: this model has no feed-forward part.")
+        if self.mlp is None and self.dense_layers:
+            raise Contradiction(f"{self.dense_layers} layers have no experts and need an mlp.", "experts")
+        if self.mlp is not None and not self.dense_layers:
+            raise Contradiction("Every layer has experts, so this mlp is never used; leave it out.", "mlp")
+        if self.encoder is not None and (
+            not isinstance(self.attention, GroupedAttention) or self.experts is not None or self.layer_pattern != _FULL
+        ):
+            raise Contradiction(
+                "An encoder is modelled beside full grouped attention and an mlp only, not with latent, sliding or "
+                "linear attention or with experts.",
+                "encoder",
+            )
+
+    def layers_of(self, kind: str) -> int:
+        """How many layers are ``full``, ``sliding`` or ``linear``."""
+        whole, rest = divmod(self.layers, len(self.layer_pattern))
+        counts = Counter(self.layer_pattern)
+        return whole * counts[kind] + Counter(self.layer_pattern[:rest])[kind]
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that keep keys and values of tokens."""
+        return self.layers - self.layers_of("linear")
+
+    @property
+    def expert_layers(self) -> int:
+        """Layers with experts."""
+        return 0 if self.experts is None else self.experts.layers_among(self.layers)
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without experts."""
+        return self.layers - self.expert_layers
 
     @property
     def norm_parameters(self) -> int:
@@ -58,14 +118,9 @@ class Model(Card):
         return self.hidden_size * (2 if self.norm == "layernorm" else 1)
 
     @property
-    def layer_parameters(self) -> int:
-        """Parameters of one layer."""
-        a, m, h = self.attention, self.mlp, self.hidden_size
-        qkv = (a.heads + 2 * a.kv_heads) * a.head_dim
-        output = a.heads * a.head_dim * h
-        up = m.intermediate_size * (2 if m.gated else 1)
-        biases = a.qkv_bias * qkv + a.output_bias * h + m.bias * (up + h)
-        return h * qkv + output + h * up + m.intermediate_size * h + biases + 2 * self.norm_parameters
+    def norms_per_layer(self) -> int:
+        """Normalisations of the hidden state in one layer of the decoder."""
+        return (4 if self.post_norms else 2) + (self.encoder is not None)
 
     @property
     def embedding_parameters(self) -> int:
@@ -73,54 +128,102 @@ class Model(Card):
         return self.vocab_size * self.hidden_size
 
     @property
+    def decoder_modules(self) -> Counter[Module]:
+        """Parameters of the decoder's layers, without tables, by module."""
+        h, found = self.hidden_size, Counter[Module]()
+        stacks = 2 if self.encoder is not None else 1
+        found["attention"] += stacks * self.attention_layers * self.attention.matrix_parameters(h)
+        found["small"] += stacks * self.attention_layers * self.attention.small_parameters(h)
+        if self.linear_attention is not None:
+            found["attention"] += self.layers_of("linear") * linear_matrix_parameters(self.linear_attention, h)
+            found["small"] += self.layers_of("linear") * self.linear_attention.small_parameters
+        if self.mlp is not None:
+            found["mlp"] += self.dense_layers * self.mlp.matrix_parameters(h)
+            found["small"] += self.dense_layers * self.mlp.small_parameters(h)
+        if self.experts is not None:
+            found["experts"] += self.expert_layers * self.experts.count * self.experts.expert_parameters(h)
+            found["mlp"] += self.expert_layers * self.experts.shared_parameters(h)
+            found["router"] += self.expert_layers * self.experts.count * h
+            found["small"] += self.expert_layers * self.experts.small_parameters(h)
+        found["small"] += (self.layers * self.norms_per_layer + 1) * self.norm_parameters
+        found["small"] += self._distances
+        return found
+
+    @property
+    def encoder_modules(self) -> Counter[Module]:
+        """Parameters of the encoder's layers by module; no decoding step reads them."""
+        found, h = Counter[Module](), self.hidden_size
+        if self.encoder is not None and self.mlp is not None:
+            n = self.encoder.layers
+            found["attention"] += n * self.attention.matrix_parameters(h)
+            found["mlp"] += n * self.mlp.matrix_parameters(h)
+            found["small"] += n * (self.attention.small_parameters(h) + self.mlp.small_parameters(h))
+            found["small"] += (2 * n + 1) * self.norm_parameters + self._distances
+        return found
+
+    @property
+    def modules(self) -> Counter[Module]:
+        """All parameters by module; a tied table counts once, as the head."""
+        found = self.decoder_modules + self.encoder_modules
+        found["head"] = self.embedding_parameters
+        found["embedding"] = 0 if self.tied_embeddings else self.embedding_parameters
+        found["small"] += self.learned_position_rows * self.hidden_size
+        return found
+
+    @property
+    def _distances(self) -> int:
+        return self.relative_position_buckets * self.attention.heads
+
+    @property
     def parameters(self) -> int:
         """All parameters; a tied table counts once."""
-        tables = self.embedding_parameters * (1 if self.tied_embeddings else 2)
-        positions = self.learned_position_rows * self.hidden_size
-        return self.layers * self.layer_parameters + tables + positions + self.norm_parameters
+        return self.modules.total()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token meets: of the experts only those it is sent to; both tables count."""
+        return self.parameters - self._resting_experts
+
+    @property
+    def active_parameters_without_embedding(self) -> int:
+        """The same without an untied input table, of which a token reads one row."""
+        return self.active_parameters - (0 if self.tied_embeddings else self.embedding_parameters)
 
     @property
     def streamed_parameters(self) -> int:
-        """Parameters that every pass reads: all but tables of which only looked-up rows are read."""
-        positions = self.learned_position_rows * self.hidden_size
-        lookup = 0 if self.tied_embeddings else self.embedding_parameters
-        return self.parameters - lookup - positions
+        """Parameters that a pass of one token reads: no table of looked-up rows, no encoder, no resting experts.
 
-
-@record
-class ServedModel:
-    """A model as it is served: its number formats and over how many devices its tensors are split."""
-
-    model: Model
-    precision: PrecisionName
-    kv_precision: Annotated[str, choice(*KV_BYTES)]
-    tensor_parallel: Count = 1
-
-    def __post_init__(self) -> None:
-        heads = self.model.attention.heads
-        if heads % self.tensor_parallel:
-            name = self.model.name
-            sentence = f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {name}."
-            raise Contradiction(sentence, "tensor_parallel")
+        A cross-attention's projections of keys and values rest too: they have run once, over the source.
+        """
+        head = self.decoder_modules.total() + self.embedding_parameters
+        return head - self._resting_experts - self._resting_projections - self._distances
 
     @property
-    def weight_bytes(self) -> float:
-        """Bytes of all weights, over all devices."""
-        precision: Precision = self.precision
-        return self.model.parameters * precision.weight_bytes
+    def _resting_experts(self) -> int:
+        if self.experts is None:
+            return 0
+        one = self.experts.expert_parameters(self.hidden_size) + self.experts.expert_biases(self.hidden_size)
+        return self.expert_layers * (self.experts.count - self.experts.top_k) * one
 
     @property
-    def kv_heads_per_device(self) -> float:
-        """Key-value heads that one device holds; heads are replicated when there are more devices than heads."""
-        return max(self.model.attention.kv_heads / self.tensor_parallel, 1.0)
+    def _resting_projections(self) -> int:
+        if self.encoder is None or not isinstance(self.attention, GroupedAttention):
+            return 0
+        biases = 2 * self.attention.kv_width * self.attention.qkv_bias
+        return self.layers * (2 * self.attention.kv_width * self.hidden_size + biases)
 
     @property
-    def kv_bytes_per_token(self) -> float:
-        """Bytes of cache that one token takes on one device, over all layers."""
-        return (
-            2
-            * self.kv_heads_per_device
-            * self.model.attention.head_dim
-            * self.model.layers
-            * KV_BYTES[self.kv_precision]
-        )
+    def state_bytes(self) -> float:
+        """Bytes of the states that one sequence keeps in all layers of the kind ``linear``."""
+        if self.linear_attention is None:
+            return 0.0
+        return self.layers_of("linear") * linear_state_bytes(self.linear_attention)
+
+
+_FULL = ("full",)
+
+
+def _refuse_half(field: str, kind: str, missing: bool) -> None:
+    if missing:
+        raise Contradiction(f"Layers of the kind {kind} need {field}.", "layer_pattern")
+    raise Contradiction(f"No layer in layer_pattern is of the kind {kind}, so this says nothing.", field)

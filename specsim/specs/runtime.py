@@ -24,7 +24,10 @@ class Runtime(Card):
         step_overhead_seconds: Fixed cost of every pass, draft or target [s].
         round_overhead_seconds: Fixed cost of a round that drafts: host, rejection sampling (t_round0) [s].
         draft_step_overhead_seconds: Fixed cost of one draft step beyond its pass (t_dstep) [s].
-        all_reduce_latency_seconds: Latency of one all-reduce [s].
+        quantization_overhead_seconds: Fixed cost of one layer whose activations are brought to 8 or 4 bits (t_fp8) [s].
+        expert_layer_overhead_seconds: Fixed cost of one layer with experts: routing and sorting tokens (t_moe) [s].
+        all_reduce_latency_seconds: Latency of one all-reduce, or of another exchange between devices [s].
+        host_link_efficiency: Share of the host link that streamed weights reach.
         tree_factor: By how much verifying a tree is slower than a chain of as many tokens.
         memory_utilization: Share of device memory that weights and caches may take.
     """
@@ -39,6 +42,9 @@ class Runtime(Card):
     step_overhead_seconds: Seconds = 0.0
     round_overhead_seconds: Seconds = 0.0
     draft_step_overhead_seconds: Seconds = 0.0
+    quantization_overhead_seconds: Seconds = 0.0
+    expert_layer_overhead_seconds: Seconds = 0.0
     all_reduce_latency_seconds: Seconds = 0.0
+    host_link_efficiency: Fraction = 1.0
     tree_factor: Factor = 1.0
     memory_utilization: Fraction = 1.0

@@ -18,7 +18,8 @@ from specsim.specs.fields import (
     record,
 )
 from specsim.specs.hardware import Hardware
-from specsim.specs.model import ServedModel
+from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
+from specsim.specs.served import ServedModel
 from specsim.specs.runtime import Runtime
 
 
@@ -75,6 +76,7 @@ class Scenario:
     kind: Literal["sweep"] = "sweep"
     name: str = ""
     hardware: Hardware | None = None
+    node: Node | None = None
     runtime: Runtime | None = None
     target: ServedModel | None = None
     drafts: tuple[Draft, ...]
@@ -91,10 +93,16 @@ class Scenario:
             raise Contradiction(
                 f"{missing} missing: the roofline needs hardware and target; measured costs need neither."
             )
-        if self.hardware is None and self.runtime is not None:
-            raise Contradiction("A runtime says nothing without hardware and target.", "runtime")
+        for field in ("runtime", "node"):
+            if self.hardware is None and getattr(self, field) is not None:
+                raise Contradiction(f"A {field} says nothing without hardware and target.", field)
         if self.hardware is None and self.costs is not None and self.costs.plain_step_at is not None:
             raise Contradiction("Without hardware and target a plain step holds everywhere; leave out where.", "costs")
+        if self.node is not None and self.hardware is not None:
+            built = self.node.hardware
+            if built and self.hardware.name not in built:
+                sentence = f"{self.node.name} is built from {', '.join(built)} and not from {self.hardware.name}."
+                raise Contradiction(sentence, "node")
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
         if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
             raise Contradiction(
@@ -102,7 +110,9 @@ class Scenario:
             )
         for served in (self.target, *self.drafts):
             if isinstance(served, ServedModel) and self.hardware is not None:
-                _check_runs_on(served, self.hardware, "target" if served is self.target else "drafts")
+                field = "target" if served is self.target else "drafts"
+                _check_runs_on(served, self.hardware, field)
+                _check_wiring(served, self.hardware, self.node, field)
         if self.costs is not None and self.costs.draft_operations_ratio is not None and not measured:
             raise Contradiction("draft_operations_ratio says nothing beside a draft model.", "costs")
         at = self.costs.plain_step_at if self.costs is not None else None
@@ -116,17 +126,49 @@ class Scenario:
 
 
 def _check_runs_on(served: ServedModel, hardware: Hardware, field: str) -> None:
-    rate, name, devices = served.precision.rate, served.model.name, served.tensor_parallel
-    if hardware.dense_rate.of(rate) is None:
-        known = ", ".join(hardware.dense_rate.known)
-        sentence = f"{hardware.name} has no dense rate for {rate}, which {name} needs; it has {known}."
+    name, precision = served.model.name, served.precision
+    known = ", ".join(hardware.dense_rate.known)
+    if precision.narrow:
+        if hardware.rate_of_16_bits is None:
+            sentence = f"{hardware.name} has no dense rate of 16 bits, which {name} needs in {precision.name} too"
+            raise Contradiction(f"{sentence}; it has {known}.", field)
+    elif hardware.dense_rate.of(precision.rate) is None:
+        sentence = f"{hardware.name} has no dense rate for {precision.rate}, which {name} needs; it has {known}."
         raise Contradiction(sentence, field)
-    if devices > 1 and hardware.interconnect is None and hardware.host_link is None:
-        sentence = f"Tensor parallelism over {devices} devices needs an interconnect or host_link on {hardware.name}."
+    if served.offloaded and hardware.host_link is None:
+        sentence = f"Weights of {name} cannot come from the host: {hardware.name} has no host_link."
         raise Contradiction(sentence, field)
+
+
+def _check_wiring(served: ServedModel, hardware: Hardware, node: Node | None, field: str) -> None:
+    """Whether the devices of a model are linked: inside a node, and between nodes if one is not enough."""
+    devices, name = served.devices, hardware.name
+    if devices == 1:
+        return
+    linked = node is not None and node.link is not None
+    if not linked and hardware.interconnect is None and hardware.host_link is None:
+        raise Contradiction(f"{devices} devices need an interconnect or host_link on {name}, or a node's link.", field)
+    if node is None:
+        if devices > DEVICES_WITHOUT_A_NODE:
+            sentence = f"{devices} devices are more than one server of {DEVICES_WITHOUT_A_NODE}: a node card must say "
+            raise Contradiction(f"{sentence}how many stand in one node, and how nodes are linked.", field)
+        return
+    if devices <= node.devices:
+        return
+    if devices % node.devices:
+        sentence = f"{devices} devices do not fill nodes of {node.devices} devices ({node.name})."
+        raise Contradiction(sentence, field)
+    inside = served.tensor_parallel
+    if inside > node.devices and inside % node.devices or inside < node.devices and node.devices % inside:
+        raise Contradiction(f"tensor_parallel {inside} does not fit into nodes of {node.devices} devices.", field)
+    if node.network is None:
+        raise Contradiction(f"{devices} devices are more than one {node.name}, which has no network to others.", field)
 
 
 def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
+    if draft.pipeline_parallel > 1:
+        sentence = "A draft model in several stages is not modelled: it runs on the devices of one stage."
+        raise Contradiction(sentence, "drafts")
     if draft.tensor_parallel > target.tensor_parallel:
         raise Contradiction(
             f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: "

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import question_of
 
-from specsim.cost.operators import operators
+from specsim.cost.breakdown import operators
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import pass_time
 

@@ -11,9 +11,10 @@ from conftest import question_of, served
 import specsim
 from specsim.catalog.cards import card
 from specsim.cost.memory import Residents, fit
-from specsim.cost.operators import operators
+from specsim.cost.breakdown import operators
 from specsim.cost.passes import Pass
-from specsim.cost.roofline import Machine, operator_time, pass_time
+from specsim.cost.machine import Machine
+from specsim.cost.roofline import operator_time, pass_time
 
 BANDWIDTH, RATE = 3.35e12, 989.5e12
 HIDDEN, INTERMEDIATE, LAYERS = 4096, 14_336, 32

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from specsim.acceptance import process_of
 from specsim.catalog import library
 from specsim.catalog.cards import card
-from specsim.cost.operators import operators
+from specsim.cost.breakdown import operators
 from specsim.cost.passes import Pass
-from specsim.cost.roofline import Machine, operator_time, pass_time
+from specsim.cost.machine import Machine
+from specsim.cost.roofline import operator_time, pass_time
 from specsim.planning.break_even import break_even_acceptance, perfect_stop_speedup
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import NEAR_BEST, plan

@@ -1,0 +1,95 @@
+"""An acceptance as it is written, to the acceptance that it stands for: text, a file, or a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from specsim.catalog import evidence, library
+from specsim.catalog.forms import acceptance_document, bare_list
+from specsim.catalog.located import LocatedDict, place_of
+from specsim.catalog.strict_yaml import read_yaml
+from specsim.errors import Fault, InputError, Place
+
+
+def acceptance_of(draft: LocatedDict, target: Any, path: str, folder: Path | None, remarks: list[str]) -> Any:
+    """The document of the acceptance of one draft; what is no shorthand stays as it is written.
+
+    Args:
+        draft: The draft, with its method.
+        target: The target, for published values.
+        path: Path of the acceptance in the scenario, for messages.
+        folder: Where relative paths start.
+        remarks: Takes how ambiguous input was read.
+
+    Raises:
+        InputError: If text, file or task stand for nothing.
+    """
+    place = draft.places.get("acceptance", draft.place)
+    written = draft.get("acceptance", {"kind": "task"})
+    if isinstance(written, str) and library.is_path(written):
+        written = _in_file(library.file_at(written, place, folder, path), remarks)
+    else:
+        written = _on_one_line(written, place, path, remarks)
+    if isinstance(written, dict) and written.get("kind") == "task":
+        written = _published(written, draft, target, place, path)
+    return written
+
+
+def _on_one_line(written: Any, place: Place, path: str, remarks: list[str]) -> Any:
+    if isinstance(written, list) and written and all(isinstance(entry, int | float) for entry in written):
+        raise InputError(Fault(bare_list(",".join(map(str, written))), place, path))
+    if isinstance(written, bool) or not isinstance(written, str | int | float):
+        return written
+    document, remark = acceptance_document(str(written), place, path)
+    if remark is not None:
+        remarks.append(remark)
+    return document
+
+
+_HEAD = ("format", "name", "title", "sources", "notes")
+"""What a file may say about itself beside its acceptance."""
+
+
+def _in_file(path: Path, remarks: list[str]) -> Any:
+    """The acceptance of a file: its field ``acceptance`` if it has one, and otherwise the file itself."""
+    document = read_yaml(path)
+    library.check_head(document, None)
+    rest = LocatedDict({k: v for k, v in document.items() if k not in _HEAD}, document.place, document.places)
+    if "acceptance" not in rest:
+        return rest
+    inner = rest.pop("acceptance")
+    if rest:
+        raise InputError([Fault("unknown field beside acceptance.", *place_of(document, (name,))) for name in rest])
+    return _on_one_line(inner, document.places["acceptance"], "acceptance", remarks)
+
+
+def _published(written: Any, draft: LocatedDict, target: Any, place: Place, path: str) -> Any:
+    unknown = [name for name in written if name not in ("kind", "task")]
+    if unknown:
+        message = "unknown field. Known: kind, task."
+        raise InputError([Fault(message, *_place_inside(written, name, place, path)) for name in unknown])
+    known = [set(_names(holder)) for holder in (target, draft)]
+    method = "draft_model" if draft["method"] == "measured" else draft["method"]
+    if method not in library.names("acceptance"):
+        # The method is unknown; validation says so.
+        return written
+    asked_at = _place_inside(written, "task", place, path)
+    found = evidence.published(method, known[0], known[1], written.get("task", "any"), *asked_at)
+    return LocatedDict(found, place, dict.fromkeys(found, place))
+
+
+def _place_inside(written: Any, field: str, place: Place, path: str) -> tuple[Place, str]:
+    """Place and path of a field of something written at a place, or in a file of its own that is named there."""
+    own = getattr(written, "places", {}).get(field, place)
+    return own, field if own.file not in (None, place.file) else f"{path}.{field}"
+
+
+def _names(holder: Any) -> list[str]:
+    """Comparable names of the model that a served model or a draft holds."""
+    model = holder.get("model") if isinstance(holder, dict) else None
+    if not isinstance(model, dict):
+        return []
+    aliases = model.get("aliases", ())
+    names = [model.get("name", ""), *(aliases if isinstance(aliases, list | tuple) else ())]
+    return [library.comparable(str(name)) for name in names]

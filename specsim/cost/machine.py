@@ -1,0 +1,120 @@
+"""An accelerator in its node under a runtime: the effective rates that times are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specsim.cost.operators import Operator
+from specsim.specs.hardware import Hardware, Kernels, Link
+from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
+from specsim.specs.precision import Precision
+from specsim.specs.runtime import Runtime
+
+_FOUR_BITS = 5.0
+"""Formats of at most so many bits are widened by the kernels of 4-bit weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """Accelerators of one kind under one runtime.
+
+    Attributes:
+        node: How they are wired; as many as in one server, by the link of the hardware card, if None.
+    """
+
+    hardware: Hardware
+    runtime: Runtime
+    node: Node | None = None
+
+    @property
+    def kernels(self) -> Kernels:
+        """The efficiencies in force: the runtime's own, or those of the device family."""
+        return self.runtime.kernels or self.hardware.kernels
+
+    @property
+    def bandwidth_bytes_per_second(self) -> float:
+        """Peak bandwidth of the device's memory [bytes/s]."""
+        return self.hardware.memory.bandwidth_bytes_per_second
+
+    def rate_of(self, precision: Precision) -> str | None:
+        """The dense rate at which products with such weights run here, by its name; None if there is none.
+
+        A format of narrow activations that the hardware cannot compute runs weight-only, at the rate of 16 bits.
+        """
+        if precision.rate != "16bit" and self.hardware.dense_rate.of(precision.rate) is not None:
+            return precision.rate
+        return self.hardware.rate_of_16_bits if precision.narrow else None
+
+    def is_weight_only(self, precision: Precision) -> bool:
+        """Whether weights of such a format are widened to 16 bits on their way into a product here."""
+        return precision.narrow and self.rate_of(precision) == self.hardware.rate_of_16_bits
+
+    def operations_per_second(self, operator: Operator, precision: Precision) -> float:
+        """What large runs of an operator reach in a model of such a precision [operations/s].
+
+        Raises:
+            ValueError: If the hardware has no dense rate for it.
+        """
+        kernels = self.kernels
+        sixteen = precision.rate if not precision.narrow else self.hardware.rate_of_16_bits
+        name = sixteen if operator.narrow is None else self.rate_of(operator.narrow)
+        rate = None if name is None else self.hardware.dense_rate.of(name)
+        if rate is None:
+            raise ValueError(f"{self.hardware.name} has no dense rate for {precision.name}")
+        efficiency = kernels.compute_efficiency
+        if name != sixteen and kernels.compute_efficiency_8bit is not None:
+            efficiency = kernels.compute_efficiency_8bit
+        return efficiency * rate
+
+    def bytes_per_second(self, operator: Operator, kv_bytes_per_value: float) -> float:
+        """What an operator reaches of the memory's bandwidth [bytes/s]."""
+        kernels = self.kernels
+        efficiency = kernels.memory_efficiency
+        if operator.kind == "attention":
+            efficiency = kernels.attention_memory_efficiency
+            if kv_bytes_per_value < 2 and kernels.attention_memory_efficiency_8bit is not None:
+                efficiency = kernels.attention_memory_efficiency_8bit
+        elif operator.narrow is not None and self.is_weight_only(operator.narrow):
+            is_4_bit = operator.narrow.weight_bits <= _FOUR_BITS
+            efficiency *= kernels.weight_only_4bit_efficiency if is_4_bit else kernels.weight_only_8bit_efficiency
+        return efficiency * self.bandwidth_bytes_per_second
+
+    @property
+    def node_devices(self) -> int:
+        """Devices that are linked inside one node."""
+        return DEVICES_WITHOUT_A_NODE if self.node is None else self.node.devices
+
+    @property
+    def _link(self) -> Link | None:
+        own = self.node.link if self.node is not None else None
+        return own or self.hardware.interconnect or self.hardware.host_link
+
+    @property
+    def link_bytes_per_second(self) -> float:
+        """What a collective reaches of the one-way bandwidth between devices of one node [bytes/s]."""
+        own = self.node.link_efficiency if self.node is not None else None
+        efficiency = self.kernels.link_efficiency if own is None else own
+        return efficiency * (self._link.bandwidth_bytes_per_second if self._link is not None else float("nan"))
+
+    @property
+    def link_latency_seconds(self) -> float:
+        """What the link inside a node adds to the latency of the runtime [s]."""
+        return 0.0 if self.node is None else self.node.link_latency_seconds
+
+    @property
+    def network_bytes_per_second(self) -> float:
+        """What a collective reaches of the one-way bandwidth between nodes, per device [bytes/s]."""
+        if self.node is None or self.node.network is None:
+            return float("nan")
+        return self.node.network_efficiency * self.node.network.bandwidth_bytes_per_second
+
+    @property
+    def network_latency_seconds(self) -> float:
+        """What the network between nodes adds to the latency of the runtime [s]."""
+        return 0.0 if self.node is None else self.node.network_latency_seconds
+
+    @property
+    def host_bytes_per_second(self) -> float:
+        """What weights that are streamed from the host reach of its link [bytes/s]."""
+        link = self.hardware.host_link
+        return self.runtime.host_link_efficiency * (link.bandwidth_bytes_per_second if link is not None else float("nan"))

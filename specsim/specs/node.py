@@ -1,0 +1,38 @@
+"""How accelerators are wired: inside a node, and from node to node."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from specsim.specs.card import Card
+from specsim.specs.fields import Count, Fraction, Seconds, record
+from specsim.specs.hardware import Link
+
+DEVICES_WITHOUT_A_NODE = 8
+"""So many accelerators stand in one server as a rule; more need a node card to say how they are wired."""
+
+
+@record
+class Node(Card):
+    """A server, or a domain of servers whose devices are linked alike.
+
+    Attributes:
+        hardware: Accelerators that it is built from, by catalogue name; any if none is named.
+        devices: Accelerators in it.
+        link: Between accelerators inside it, one direction, per device; that of the hardware card if absent.
+        link_efficiency: Share of it that a collective reaches; that of the kernels if absent.
+        link_latency_seconds: What a collective inside it takes beyond the latency of the runtime [s].
+        network: Between nodes, one direction, per device; nodes cannot be joined if absent.
+        network_efficiency: Share of it that a collective reaches.
+        network_latency_seconds: What a collective between nodes takes beyond the latency of the runtime [s].
+    """
+
+    kind: Literal["node"] = "node"
+    hardware: tuple[str, ...] = ()
+    devices: Count
+    link: Link | None = None
+    link_efficiency: Fraction | None = None
+    link_latency_seconds: Seconds = 0.0
+    network: Link | None = None
+    network_efficiency: Fraction = 1.0
+    network_latency_seconds: Seconds = 0.0
