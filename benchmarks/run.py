@@ -43,8 +43,8 @@ kind: sweep
 name: {name}
 hardware: h100-sxm5
 runtime: typical
-target: llama-3-8b
-draft: {{model: llama-3.2-1b, acceptance: {{kind: independent, rate: 0.8}}}}
+target: {target}
+draft: {{model: llama-3.2-1b, tensor_parallel: 1, acceptance: {{kind: independent, rate: 0.8}}}}
 grid:
   batch_size: {batches}
   context_length: {contexts}
@@ -109,15 +109,21 @@ def main() -> int:
     return 0
 
 
+DENSE = "llama-3-8b"
+MIXTURE = "{model: gpt-oss-120b, precision: mxfp4, tensor_parallel: 8, expert_parallel: 8}"
+"""The most that a target can ask for: windows beside full attention, experts in groups, two number formats."""
+
+
 def point_of_a_sweep(size: Size) -> Iterator[Result]:
     """All columns of a sweep as arrays, per point, in elements of numpy.exp."""
     # In a child, since the peak memory of later children would start from ours: numpy never comes in here.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        ratio = pool.submit(seconds_of_a_point, size.sweeps).result()
-    yield Result("point of a sweep / element of numpy.exp", ratio, 100)
+        dense, mixture = (pool.submit(seconds_of_a_point, size.sweeps, target).result() for target in (DENSE, MIXTURE))
+    yield Result("point of a sweep / element of numpy.exp", dense, 100)
+    yield Result("the same of experts over 8 devices / of a dense model", mixture / dense, 2)
 
 
-def seconds_of_a_point(repeats: int) -> float:
+def seconds_of_a_point(repeats: int, target: str) -> float:
     """The ratio of ``point_of_a_sweep``: 128 batches x 64 contexts x 9 draft lengths."""
     import numpy as np
 
@@ -127,7 +133,7 @@ def seconds_of_a_point(repeats: int) -> float:
     batches, contexts = 128, 64
     points = batches * contexts * GAMMAS
     with tempfile.TemporaryDirectory() as folder:
-        resolution = read_scenario(scenario(Path(folder), batches, contexts))
+        resolution = read_scenario(scenario(Path(folder), batches, contexts, target))
     x = np.random.default_rng(0).standard_normal(ARRAY)
     y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
@@ -221,12 +227,14 @@ def refuse_imports(arguments: list[str], *heavy: str) -> None:
         raise BenchmarkError(f"specsim {arguments[0]} imports {', '.join(sorted(found))}.")
 
 
-def scenario(folder: Path, batches: int, contexts: int) -> Path:
-    """A scenario file with batches from 1 upward, and contexts spread over what the target model takes."""
+def scenario(folder: Path, batches: int, contexts: int, target: str = DENSE) -> Path:
+    """A scenario file with batches from 1 upward, and contexts spread over what Llama-3-8B takes."""
     step = 8000 // contexts
     grid = (list(range(1, batches + 1)), list(range(1, contexts * step + 1, step)))
     path = folder / "scenario.yaml"
-    text = SCENARIO.format(name=f"{batches} batches, {contexts} contexts", batches=grid[0], contexts=grid[1])
+    text = SCENARIO.format(
+        name=f"{batches} batches, {contexts} contexts", batches=grid[0], contexts=grid[1], target=target
+    )
     path.write_text(text, encoding="utf-8")
     return path
 

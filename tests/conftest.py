@@ -9,10 +9,11 @@ import pytest
 from specsim.catalog.cards import card
 from specsim.cost.machine import Machine
 from specsim.planning.question import Question
+from specsim.report.columns import COLUMNS
 from specsim.specs.acceptance import Independent
 from specsim.specs.drafter import DraftModel
-from specsim.specs.served import ServedModel
 from specsim.specs.precision import PRECISIONS
+from specsim.specs.served import ServedModel
 
 
 def pytest_addoption(parser):
@@ -40,6 +41,23 @@ def question_of(hardware, runtime, target, draft, acceptance=None, *, memory=Non
         target=served(target, tensor_parallel),
         draft=served(draft, tensor_parallel, DraftModel, acceptance=acceptance or Independent(rate=0.8)),
     )
+
+
+def columns_differ(one, other, but=()):
+    """Names of the columns that are not identical, bit by bit."""
+    assert len(one) == len(other)
+    return [
+        column.name
+        for column in COLUMNS
+        if column.name not in but and list(one.cells(column.name)) != list(other.cells(column.name))
+    ]
+
+
+def plain(document):
+    """A document without places, to be changed freely."""
+    if isinstance(document, dict):
+        return {key: plain(value) for key, value in document.items()}
+    return [plain(value) for value in document] if isinstance(document, list) else document
 
 
 @pytest.fixture

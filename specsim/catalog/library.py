@@ -169,3 +169,8 @@ def _known_names(kind: str) -> dict[str, str]:
         for alias in parse_yaml(line[0], str(path))["aliases"] if line else ():
             known.setdefault(comparable(str(alias)), path.stem)
     return known
+
+
+def template(kind: str) -> str:
+    """The text of an empty card of one kind, to fill in."""
+    return (_PACKAGE / "catalog" / "templates" / f"{kind}.yaml").read_text(encoding="utf-8")

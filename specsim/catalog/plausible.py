@@ -1,21 +1,31 @@
-"""Hardware figures that parse and cannot be right: sparse rates given as dense, slips of a unit."""
+"""Hardware figures that parse and cannot be right: sparse rates given as dense, figures of a pair, slips of a unit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from specsim.catalog import library
 from specsim.catalog.located import LocatedDict, place_of
 from specsim.errors import Fault, InputError
 from specsim.specs.hardware import Hardware
-from specsim.units import BANDWIDTH, MEMORY, RATE
+from specsim.units import BANDWIDTH, MEMORY, POWER, RATE, Dimension
 
 RIDGE_POINTS = (8, 580)
 """Operations per byte at 16 bits between which every known accelerator lies: 32 (Apple, CPUs) to 560 (TPU v6e)."""
 
+NARROW_RATES = {"fp8": (0.9, 2.1), "int8": (0.45, 4.1), "fp4": (3.8, 8.1)}
+"""Rates in that of 16 bits between which every known accelerator lies: fp8 1 or 2, int8 0.5 (V100) to 4 (GeForce), fp4
+4 (Blackwell, MI355X) or 8 (GeForce)."""
+
+SECONDS_TO_READ = (0.008, 3.0)
+"""Capacity / bandwidth between which every known accelerator lies: 18 ms (V100) to 1.7 s (CPUs)."""
+
+WATTS = (10, 4000)
+
 
 def check_hardware(hardware: Hardware, document: object, path: tuple[str, ...] = ()) -> None:
-    """Refuse rates that a datasheet prints with sparsity, and ratios that no accelerator has.
+    """Refuse figures that stand for something else on a known device, and ratios that no accelerator has.
 
     Args:
         hardware: The card.
@@ -23,16 +33,12 @@ def check_hardware(hardware: Hardware, document: object, path: tuple[str, ...] =
         path: Where the card stands in the document.
 
     Raises:
-        InputError: With one fault for every rate that cannot be right.
+        InputError: With one fault for every figure that cannot be right.
     """
-    twins = list(_same_device(hardware))
-    faults = []
-    for name in hardware.dense_rate.known:
-        message = _sparse(hardware, name, twins) or _implausible(hardware, name)
-        if message is not None:
-            faults.append(Fault(message, *place_of(document, (*path, "dense_rate", name))))
-    if faults:
-        raise InputError(faults)
+    # What is known of the device says more than a ratio, and often explains it.
+    found = list(_beside_twins(hardware, list(_same_device(hardware)))) or list(_ratios(hardware))
+    if found:
+        raise InputError([Fault(message, *place_of(document, (*path, *field))) for field, message in found])
 
 
 def _same_device(hardware: Hardware) -> Iterator[LocatedDict]:
@@ -51,24 +57,81 @@ def _same_device(hardware: Hardware) -> Iterator[LocatedDict]:
             yield card
 
 
-def _sparse(hardware: Hardware, number_format: str, twins: list[LocatedDict]) -> str | None:
-    rate = hardware.dense_rate.of(number_format) or 0.0
-    for card in twins:
-        text = card["dense_rate"].get(number_format)
-        if text is not None and abs(rate / RATE.parse(text) - 2) < 0.02:
-            return f"{RATE.format(rate)} is the rate with 2:4 sparsity; the dense rate of {card['name']} is {text}."
-    return None
+_Found = tuple[tuple[str, ...], str]
+
+_PAIR = "the figure of two devices"
+_SLIPS = {10.0: "ten times", 0.1: "a tenth of", 1000.0: "a thousand times", 0.001: "a thousandth of"}
 
 
-def _implausible(hardware: Hardware, number_format: str) -> str | None:
-    if number_format not in ("bf16", "fp16"):
-        return None
-    ridge = (hardware.dense_rate.of(number_format) or 0.0) / hardware.memory.bandwidth_bytes_per_second
-    least, most = RIDGE_POINTS
-    if least <= ridge <= most:
-        return None
-    cause = "a rate with sparsity, or a slip of a unit in rate or bandwidth" if ridge > most else "a slip of a unit"
-    return (
-        f"with this memory bandwidth it gives {ridge:.4g} operations/byte, and every known accelerator lies between "
-        f"{least} and {most}: {cause}?"
-    )
+def _beside_twins(hardware: Hardware, twins: list[LocatedDict]) -> Iterator[_Found]:
+    """Figures that are a telling multiple of what a shipped card of the same device has."""
+    memory = hardware.memory
+    figures: list[tuple[tuple[str, ...], float | None, Dimension, dict[float, str]]] = [
+        (("memory", "capacity"), memory.capacity_bytes, MEMORY, {2.0**30 / 1e9: "counted in GiB"}),
+        (("memory", "bandwidth"), memory.bandwidth_bytes_per_second, BANDWIDTH, {2.0: _PAIR}),
+        (("power",), hardware.power_watts, POWER, {2.0: _PAIR}),
+    ]
+    figures += [
+        (("dense_rate", name), hardware.dense_rate.of(name), RATE, {2.0: "the rate with 2:4 sparsity"})
+        for name in hardware.dense_rate.known
+    ]
+    for field, link in (("interconnect", hardware.interconnect), ("host_link", hardware.host_link)):
+        if link is not None:
+            both = {2.0: "the figure of both directions together"}
+            figures.append(((field, "bandwidth"), link.bandwidth_bytes_per_second, BANDWIDTH, both))
+    for path, value, dimension, causes in figures:
+        for card in twins:
+            known = _written(card, path)
+            if known is None or value is None:
+                continue
+            right = dimension.parse(known)
+            for factor, cause in causes.items():
+                if abs(value / right / factor - 1) < 0.01:
+                    what = "dense rate" if path[0] == "dense_rate" else path[-1]
+                    yield path, f"{dimension.format(value)} is {cause}; the {what} of {card['name']} is {known}."
+            for factor, words in _SLIPS.items():
+                if abs(value / right / factor - 1) < 0.05:
+                    yield path, f"{dimension.format(value)} is {words} the {known} of {card['name']}: a slip of a unit?"
+
+
+def _written(card: LocatedDict, path: tuple[str, ...]) -> str | None:
+    found: Any = card
+    for part in path:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _ratios(hardware: Hardware) -> Iterator[_Found]:
+    """Ratios of a card's own figures that no accelerator has."""
+    memory, rates, sixteen = hardware.memory, hardware.dense_rate, hardware.rate_of_16_bits
+    for name in rates.known:
+        rate, field = rates.of(name) or 0.0, ("dense_rate", name)
+        if name in ("bf16", "fp16"):
+            ridge = rate / memory.bandwidth_bytes_per_second
+            sparse = "a rate with sparsity, or a slip of a unit in rate or bandwidth"
+            cause = sparse if ridge > RIDGE_POINTS[1] else "a slip of a unit"
+            told = f"with this memory bandwidth it gives {ridge:.4g} operations/byte"
+            yield from _outside(field, ridge, RIDGE_POINTS, told, cause)
+        elif name in NARROW_RATES and sixteen is not None:
+            ratio = rate / (rates.of(sixteen) or rate)
+            cause = "a rate with sparsity, or a slip of a unit"
+            yield from _outside(
+                field, ratio, NARROW_RATES[name], f"it is {ratio:.4g} times the rate of {sixteen}", cause
+            )
+    seconds = memory.capacity_bytes / memory.bandwidth_bytes_per_second
+    told, cause = f"reading all of it takes {seconds:.4g} s at this bandwidth", "a slip of a unit in either"
+    yield from _outside(("memory", "capacity"), seconds, SECONDS_TO_READ, told, cause)
+    if hardware.power_watts is not None:
+        told = f"{POWER.format(hardware.power_watts)} for one device"
+        yield from _outside(("power",), hardware.power_watts, WATTS, told, "a slip of a unit")
+    for link_field, link in (("interconnect", hardware.interconnect), ("host_link", hardware.host_link)):
+        if link is not None and link.bandwidth_bytes_per_second > memory.bandwidth_bytes_per_second:
+            yield (link_field, "bandwidth"), "no link is faster than the device's own memory: a slip of a unit?"
+
+
+def _outside(
+    field: tuple[str, ...], ratio: float, bounds: tuple[float, float], told: str, cause: str
+) -> Iterator[_Found]:
+    least, most = bounds
+    if not least <= ratio <= most:
+        yield field, f"{told}, and every known accelerator lies between {least:g} and {most:g}: {cause}?"

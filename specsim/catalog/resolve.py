@@ -19,7 +19,7 @@ from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.plausible import check_hardware
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.catalog.validate import validate
-from specsim.errors import Fault, InputError, Place, nearest, shown
+from specsim.errors import Fault, InputError, shown
 from specsim.planning.sweep import questions
 from specsim.specs.precision import KV_BYTES
 from specsim.specs.scenario import Scenario
@@ -133,7 +133,7 @@ class _Filler:
         if "target" in document:
             target = self._served(document, "target", {}, "target")
             document["target"] = target
-            if self.inherit and isinstance(target["model"], dict) and "encoder" in target["model"]:
+            if self.inherit and _has_encoder(target):
                 _default(target, "source_tokens", target["model"].get("max_positions", 0))
         self._drafts(document)
         if isinstance(document.get("costs"), dict):
@@ -173,7 +173,7 @@ class _Filler:
             is_cached = isinstance(precision, str) and precision in KV_BYTES
             _default(served, "kv_precision", precision if is_cached else DEFAULT_PRECISION)
             _default(served, "tensor_parallel", defaults.get("tensor_parallel", 1))
-            if "source_tokens" in defaults and isinstance(served["model"], dict) and "encoder" in served["model"]:
+            if "source_tokens" in defaults and _has_encoder(served):
                 _default(served, "source_tokens", defaults["source_tokens"])
         return served
 
@@ -258,6 +258,11 @@ def _inherited(target: Any) -> dict[str, Any]:
     held = target if isinstance(target, dict) else {}
     found = {name: held.get(name) for name in ("tensor_parallel", "source_tokens")}
     return {name: number for name, number in found.items() if type(number) is int and number > 0}
+
+
+def _has_encoder(served: LocatedDict) -> bool:
+    model = served.get("model")
+    return isinstance(model, dict) and "encoder" in model
 
 
 def _default(document: LocatedDict, field: str, value: Any) -> None:

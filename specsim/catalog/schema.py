@@ -15,8 +15,8 @@ from specsim.specs.card import Card
 from specsim.specs.drafter import Draft, DraftModel, MeasuredDraft
 from specsim.specs.fields import Kind, Tagged
 from specsim.specs.hardware import Hardware
-from specsim.specs.served import ServedModel
 from specsim.specs.scenario import Grid, Scenario
+from specsim.specs.served import ServedModel
 
 _NAME = {"type": ["string", "integer"]}
 """A name of the catalogue or a YAML file; 4090 is a name too."""

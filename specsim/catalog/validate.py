@@ -99,7 +99,7 @@ class _Reader:
         for key in found:
             if key not in known:
                 self.fault(
-                    f"unknown field. {nearest(key, known) or nearest(key, known, list_all_up_to=20)}", (*path, key)
+                    f"unknown field. {nearest(key, known) or nearest(key, known, list_all_up_to=40)}", (*path, key)
                 )
         if len(self.faults) > before:
             return _NOTHING
@@ -157,5 +157,5 @@ class _Reader:
         record = mark.by_tag.get(tag) if isinstance(tag, str) else None
         if record is None:
             known = list(mark.by_tag)
-            return self.fault(f"unknown {mark.tag} {shown(tag)}. {nearest(tag, known)}", path)
+            return self.fault(f"unknown {mark.tag} {shown(tag)}. {nearest(tag, known)}", (*path, mark.tag))
         return self.record(record, found, path)

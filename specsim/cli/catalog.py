@@ -11,12 +11,13 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 @click.group("catalog", context_settings=_SETTINGS)
 def command() -> None:
-    """What is known: accelerators, models, runtimes, scenarios.
+    """What is known: accelerators, nodes, models, draft heads, runtimes, scenarios.
 
     \b
     Examples:
       specsim catalog list
       specsim catalog show hardware h100
+      specsim catalog template model > my-model.yaml
     """
 
 
@@ -72,3 +73,20 @@ def show(kind: str, name: str) -> None:
     text = path.read_text(encoding="utf-8")
     lines = [f"# {name}: {value}\n" for name, value in figures.items()]
     render.deliver([text, *(["\n# What follows from it:\n", *lines] if lines else [])], None)
+
+
+@command.command("template", context_settings=_SETTINGS)
+@click.argument("kind", type=KINDS)
+@click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all.")
+def template(kind: str, output: str | None) -> None:
+    """A card to fill in, with every field that its kind may have.
+
+    \b
+    Examples:
+      specsim catalog template hardware -o my-accelerator.yaml
+      specsim catalog template model
+    """
+    from specsim.catalog import library
+    from specsim.cli import render
+
+    render.deliver([library.template(kind)], output)

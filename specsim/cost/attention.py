@@ -53,21 +53,26 @@ def _latent(of: Pass, attention: LatentAttention) -> Iterator[Operator]:
         yield matrix(of, "query_up", "attention", layers, (attention.query_rank, queries), tokens)
     else:
         yield matrix(of, "qkv_down", "attention", layers, (hidden, attention.down_width + queries), tokens, norms)
-    yield matrix(of, "key_absorb", "attention", layers, (heads * attention.nope_dim, rank), tokens)
+    absorbed = heads * (attention.nope_dim + rank)
+    yield matrix(of, "key_absorb", "attention", layers, (heads * attention.nope_dim, rank), tokens, 0, absorbed)
     # A query meets the latent vector and the position; its weights then add up latent vectors.
     per_pair = 2 * heads * (rank + attention.rope_dim) + 2 * heads * rank
     yield from _over_cache(of, per_pair, heads * (2 * rank + attention.rope_dim) + attention.cached_values, 0)
-    yield matrix(of, "value_up", "attention", layers, (heads * rank, attention.value_dim), tokens)
+    raised = heads * (rank + attention.value_dim)
+    yield matrix(of, "value_up", "attention", layers, (heads * rank, attention.value_dim), tokens, 0, raised)
     yield matrix(of, "output", "attention", layers, (heads * attention.value_dim, hidden), tokens)
 
 
-def _over_cache(of: Pass, operations_per_pair: float, moved_values: float, small_parameters: float) -> Iterator[Operator]:
+def _over_cache(
+    of: Pass, operations_per_pair: float, moved_values: float, small_parameters: float
+) -> Iterator[Operator]:
     """Attention of layers that look at everything, and of those that look at a window."""
     model, context = of.served.model, of.context_length
     for name, kind, window in (("attention", "full", None), ("window_attention", "sliding", model.sliding_window)):
         layers = model.layers_of(kind)
         if layers:
-            in_reach = context if window is None else np.minimum(context, float(window))
+            # A new token is the last one of its own window.
+            in_reach = context if window is None else np.minimum(context, window - 1.0)
             per_token = of.served.cached_values_per_device * layers * of.served.kv_bytes_per_value
             pairs = of.attention_sequences * _pairs(of.tokens_per_sequence, context, window)
             yield Operator(
@@ -107,7 +112,9 @@ def _linear(of: Pass) -> Iterator[Operator]:
     state = linear_state_bytes(linear) / shards * layers
     taken, given = linear.input_width / shards, linear.output_width / shards
     yield matrix(of, "linear_in", "attention", layers, (hidden, taken), of.attention_tokens, beside)
-    arithmetic = linear.operations_per_state_value * linear.state_values + 2 * linear.channels * linear.convolution_width
+    arithmetic = (
+        linear.operations_per_state_value * linear.state_values + 2 * linear.channels * linear.convolution_width
+    )
     yield Operator(
         name="linear_attention",
         kind="attention",

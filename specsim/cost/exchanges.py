@@ -3,46 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-import numpy as np
 
+from specsim.cost.feed_forward import groups_of_a_token
 from specsim.cost.machine import Machine
 from specsim.cost.operators import NOTHING, Operator, Pattern
 from specsim.cost.passes import Array, Pass
 from specsim.specs.precision import SIXTEEN_BITS
 
+
 def exchange_operators(of: Pass) -> Iterator[Operator]:
     """All exchanges of a pass.
 
-    Two all-reduces a layer join the parts of attention and feed-forward, three where there is cross-attention. With
-    attention shared out by sequences, its all-reduce stays inside one share, and the feed-forward part gathers the
-    tokens of all shares and scatters what it made of them. Groups of experts that take their tokens from shares
-    send each token to its experts and back; those that see all tokens already join by an all-reduce.
+    Two all-reduces a layer join the parts of attention and feed-forward, three where there is cross-attention, and
+    one those of the embedding; the logits are gathered. With attention shared out by sequences, its all-reduce stays
+    inside one share, and the feed-forward part gathers the tokens of all shares and scatters what it made of them.
+    Where every device is a group of experts of its own it gets its tokens one by one, and sends them back; groups
+    that see all tokens already join by an all-reduce.
     """
     served, model = of.served, of.served.model
     p, shards, layers = served.tensor_parallel, served.attention_shards, model.layers
-    sent_experts = model.expert_layers if served.expert_parallel > 1 and served.attention_data_parallel > 1 else 0
+    mixing = (1 + (model.encoder is not None)) * layers
 
-    def exchange(name: str, pattern: Pattern, runs: int, group: int, tokens: Array) -> Operator:
-        message = runs * model.hidden_size * SIXTEEN_BITS * tokens
+    def exchange(name: str, pattern: Pattern, runs: int, group: int, values: Array) -> Operator:
+        message = runs * SIXTEEN_BITS * values
         return Operator(name=name, kind="exchange", runs=runs, pattern=pattern, group=group, message_bytes=message)
 
-    if served.attention_data_parallel == 1:
-        if p > 1:
-            yield exchange("all_reduce", "all_reduce", (2 + (model.encoder is not None)) * layers, p, of.tokens)
-    else:
+    hidden = model.hidden_size * of.tokens
+    if served.attention_data_parallel > 1:
         if shards > 1:
-            runs = (1 + (model.encoder is not None)) * layers
-            yield exchange("all_reduce", "all_reduce", runs, shards, of.attention_tokens)
-        if layers > sent_experts:
-            yield exchange("gather_scatter", "gather", 2 * (layers - sent_experts), p, of.tokens)
-        if sent_experts and model.experts is not None:
-            groups = served.expert_parallel
-            # A token goes once to every group that has one of its experts, and most groups are elsewhere.
-            copies = groups * -np.expm1(model.experts.top_k * np.log1p(-1 / groups))
-            tokens = of.tokens / p * copies
-            yield exchange("send_to_experts", "all_to_all", 2 * sent_experts, groups, tokens)
+            yield exchange("all_reduce", "all_reduce", mixing, shards, model.hidden_size * of.attention_tokens)
+        sent = model.expert_layers if served.expert_parallel == p else 0
+        if layers > sent:
+            yield exchange("gather_scatter", "gather", 2 * (layers - sent), p, hidden)
+        if sent and model.experts is not None:
+            copies = groups_of_a_token(model.experts, p)
+            yield exchange("send_to_experts", "all_to_all", 2 * sent, p, hidden / p * copies)
+    elif p > 1:
+        yield exchange("all_reduce", "all_reduce", mixing + layers + 1, p, hidden)
+    if p > 1:
+        yield exchange("gather_logits", "gather", 1, p, model.vocab_size * of.tokens)
     if served.pipeline_parallel > 1:
-        yield exchange("next_stage", "transfer", served.pipeline_parallel - 1, served.devices, of.tokens)
+        yield exchange("next_stage", "transfer", served.pipeline_parallel - 1, served.devices, hidden)
 
 
 def exchange_seconds(operator: Operator, machine: Machine) -> Array:
@@ -60,30 +61,29 @@ def exchange_seconds(operator: Operator, machine: Machine) -> Array:
         return NOTHING
     inside = min(operator.group, machine.node_devices)
     across = operator.group // inside
-    factor = {"all_reduce": 2.0, "gather": 1.0, "all_to_all": 1.0, "transfer": 1.0}[operator.pattern]
-
-    def share(devices: int) -> float:
-        return factor * (1.0 if operator.pattern == "transfer" else (devices - 1) / devices)
-
-    latency = machine.runtime.all_reduce_latency_seconds + machine.link_latency_seconds
-    if across == 1:
-        return operator.runs * latency + share(inside) / machine.link_bytes_per_second * operator.message_bytes
-    beyond = machine.runtime.all_reduce_latency_seconds + machine.network_latency_seconds
+    here, beyond = machine.runtime.all_reduce_latency_seconds, machine.runtime.all_reduce_latency_seconds
+    here, beyond = here + machine.link_latency_seconds, beyond + machine.network_latency_seconds
+    link, network = machine.link_bytes_per_second(inside), machine.network_bytes_per_second
+    runs, message = operator.runs, operator.message_bytes
     if operator.pattern == "transfer":
-        # One step in so many leaves its node; stages are laid out node by node.
-        crossings = across - 1
-        stay = operator.runs - crossings
-        per_run = operator.message_bytes / operator.runs
+        # Stages are laid out node by node: so many of their transfers leave a node.
+        leaving = across - 1
         return (
-            stay * (latency + per_run / machine.link_bytes_per_second)
-            + crossings * (beyond + per_run / machine.network_bytes_per_second)
-        )  # fmt: skip
+            (runs - leaving) * here
+            + leaving * beyond
+            + message * ((runs - leaving) / link + _per(leaving, network)) / runs
+        )
+    factor = 2.0 if operator.pattern == "all_reduce" else 1.0
+    if across == 1:
+        return runs * here + factor * (inside - 1) / inside / link * message
     if operator.pattern == "all_to_all":
-        # Every device sends to every other one by itself: what leaves the node takes the network.
-        remote = (operator.group - inside) / operator.group
-        local = (inside - 1) / operator.group
-        per_byte = max(remote / machine.network_bytes_per_second, local / machine.link_bytes_per_second)
-        return operator.runs * max(latency, beyond) + per_byte * operator.message_bytes
-    per_byte = share(inside) / machine.link_bytes_per_second
-    per_byte += share(across) / inside / machine.network_bytes_per_second
-    return operator.runs * (latency + beyond) + per_byte * operator.message_bytes
+        # What stays inside a node and what leaves it go at the same time.
+        stays, leaves = (inside - 1) / operator.group, (operator.group - inside) / operator.group
+        return runs * max(here, beyond) + max(stays / link, leaves / network) * message
+    per_byte = (inside - 1) / inside / link + (across - 1) / across / inside / network
+    return runs * (here + beyond) + factor * per_byte * message
+
+
+def _per(amount: float, rate: float) -> float:
+    """Amount / rate, and nothing where there is nothing to send over what may not be there."""
+    return amount / rate if amount else 0.0

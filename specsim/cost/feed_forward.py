@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import NormalDist
 
 import numpy as np
 
@@ -31,12 +32,10 @@ def _mixture(of: Pass, experts: Experts, norms: int) -> Iterator[Operator]:
     bias = experts.router_bias * experts.count
     yield matrix(of, "router", "router", layers, (hidden, experts.count), of.tokens, norms + bias)
     touched, rows = _busiest_group(of, experts)
-    width = experts.intermediate_size
-    for name, shape, biases in (
-        ("experts_gate_up", (hidden, 2 * width), 2 * width * experts.bias),
-        ("experts_down", (width, hidden), hidden * experts.bias),
-    ):
-        yield _expert_product(of, name, layers, shape, touched, rows, biases)
+    inside = p // of.served.expert_parallel
+    width = experts.intermediate_size / inside
+    yield _expert_product(of, "experts_gate_up", (hidden, 2 * width), touched, rows, 2 * width * experts.bias)
+    yield _expert_product(of, "experts_down", (width, hidden), touched, rows, hidden * experts.bias)
     if experts.shared:
         shared = experts.shared_width / p
         gate = experts.shared_gate * hidden
@@ -45,22 +44,21 @@ def _mixture(of: Pass, experts: Experts, norms: int) -> Iterator[Operator]:
 
 
 def _expert_product(
-    of: Pass, name: str, layers: int, shape: tuple[int, int], touched: Array, rows: Array, biases: int
+    of: Pass, name: str, shape: tuple[float, float], touched: Array, rows: Array, biases: float
 ) -> Operator:
-    """The products of routed tokens with one matrix of every touched expert, each split inside its group."""
-    served = of.served
-    inside = served.tensor_parallel // served.expert_parallel
+    """The products of routed tokens with one matrix of every touched expert, of which a device has such a part."""
+    precision, layers = of.served.precision, of.served.model.expert_layers
     inputs, outputs = shape
-    weights = inputs * outputs * served.precision.bytes_of("experts") + biases * SIXTEEN_BITS
+    weights = inputs * outputs * precision.bytes_of("experts") + biases * SIXTEEN_BITS
     return Operator(
         name=name,
         kind="matrix",
         runs=layers,
-        operations=2 * inputs * outputs / inside * layers * rows,
+        operations=2 * inputs * outputs * layers * rows,
         rows=rows / touched,
-        narrow=served.precision if served.precision.narrow and "experts" in served.precision.modules else None,
-        stored_bytes=weights / inside * layers * touched,
-        activation_bytes=(inputs + outputs) / inside * layers * SIXTEEN_BITS * rows,
+        narrow=precision if precision.narrow and "experts" in precision.modules else None,
+        stored_bytes=weights * layers * touched,
+        activation_bytes=(inputs + outputs) * layers * SIXTEEN_BITS * rows,
     )
 
 
@@ -70,28 +68,50 @@ def distinct_experts(experts: Experts, sequences: Array, tokens_per_sequence: Ar
     E (1 - (1 - k / E)^n) for n tokens that choose k of E experts evenly and each for itself. Tokens of one sequence
     that choose alike count for fewer: n = B (1 + (1 - correlation) (tokens - 1)).
     """
-    independent = sequences * (1 + (1 - experts.correlation) * (tokens_per_sequence - 1))
-    return _expected(experts.count, experts.top_k, independent)
-
-
-def _expected(count: int, top_k: int, tokens: Array) -> Array:
-    if top_k == count:
-        return np.full_like(tokens, float(count))
-    return -count * np.expm1(tokens * np.log1p(-top_k / count))
+    tokens = sequences * (1 + (1 - experts.correlation) * (tokens_per_sequence - 1))
+    if experts.top_k == experts.count:
+        return np.full_like(tokens, float(experts.count))
+    return -experts.count * np.expm1(tokens * np.log1p(-experts.top_k / experts.count))
 
 
 def _busiest_group(of: Pass, experts: Experts) -> tuple[Array, Array]:
     """Touched experts, and tokens sent to them, in the group of experts that has most to do, in one layer.
 
-    With one group these are all. Among e groups the largest of e even but random loads is expected sqrt(2 ln e)
-    standard deviations above their mean; a group has no more than its own experts.
+    With one group these are all. Among several, loads are even on average and the largest one sets the pace.
     """
     groups = of.served.expert_parallel
     touched = distinct_experts(experts, of.stage_sequences, of.tokens_per_sequence)
     rows = experts.top_k * of.tokens
     if groups == 1:
         return touched, rows
-    above = np.sqrt(2 * np.log(groups))
-    spread = np.sqrt(touched / groups * (1 - touched / experts.count))
-    most = np.minimum(touched / groups + above * spread, experts.count / groups)
-    return most, rows / groups + above * np.sqrt(rows / groups * (1 - 1 / groups))
+    most = np.maximum(_largest_of(groups, experts.count // groups, touched / experts.count), 1.0)
+    # The largest of as many normal loads lies so many deviations above their mean (Blom's approximation).
+    above = NormalDist().inv_cdf((groups - 0.375) / (groups + 0.25))
+    sent = rows / groups + above * np.sqrt(rows / groups * (1 - 1 / groups))
+    return most, np.maximum(sent, most)
+
+
+def _largest_of(groups: int, own: int, touched_share: Array) -> Array:
+    """Expected touched experts of the group with most, where each group's own are touched with a probability each.
+
+    The sum over m of 1 - F(m)^groups, with F the distribution of a binomial.
+    """
+    rest = np.maximum(1 - touched_share, np.finfo(float).tiny)
+    odds = touched_share / rest
+    exactly = rest**own
+    up_to = np.zeros_like(touched_share)
+    largest = np.zeros_like(touched_share)
+    for m in range(own):
+        up_to = np.minimum(up_to + exactly, 1.0)
+        largest = largest + (1 - up_to**groups)
+        exactly = exactly * odds * ((own - m) / (m + 1))
+    return largest
+
+
+def groups_of_a_token(experts: Experts, groups: int) -> float:
+    """Expected number of groups of experts that the choices of one token fall into."""
+    own = experts.count // groups
+    missed = 1.0
+    for choice in range(experts.top_k):
+        missed *= max(experts.count - own - choice, 0) / (experts.count - choice)
+    return groups * (1 - missed)

@@ -41,13 +41,14 @@ class Machine:
 
         A format of narrow activations that the hardware cannot compute runs weight-only, at the rate of 16 bits.
         """
-        if precision.rate != "16bit" and self.hardware.dense_rate.of(precision.rate) is not None:
+        if not precision.narrow:
             return precision.rate
-        return self.hardware.rate_of_16_bits if precision.narrow else None
+        return self.hardware.rate_of_16_bits if self.is_weight_only(precision) else precision.rate
 
     def is_weight_only(self, precision: Precision) -> bool:
         """Whether weights of such a format are widened to 16 bits on their way into a product here."""
-        return precision.narrow and self.rate_of(precision) == self.hardware.rate_of_16_bits
+        computed = precision.narrow_activations and self.hardware.dense_rate.of(precision.rate) is not None
+        return precision.narrow and not computed
 
     def operations_per_second(self, operator: Operator, precision: Precision) -> float:
         """What large runs of an operator reach in a model of such a precision [operations/s].
@@ -56,7 +57,7 @@ class Machine:
             ValueError: If the hardware has no dense rate for it.
         """
         kernels = self.kernels
-        sixteen = precision.rate if not precision.narrow else self.hardware.rate_of_16_bits
+        sixteen = self.hardware.rate_of_16_bits if precision.narrow else precision.rate
         name = sixteen if operator.narrow is None else self.rate_of(operator.narrow)
         rate = None if name is None else self.hardware.dense_rate.of(name)
         if rate is None:
@@ -89,11 +90,12 @@ class Machine:
         own = self.node.link if self.node is not None else None
         return own or self.hardware.interconnect or self.hardware.host_link
 
-    @property
-    def link_bytes_per_second(self) -> float:
-        """What a collective reaches of the one-way bandwidth between devices of one node [bytes/s]."""
+    def link_bytes_per_second(self, devices: int) -> float:
+        """What a collective of so many devices of one node reaches of a device's one-way link [bytes/s]."""
         own = self.node.link_efficiency if self.node is not None else None
         efficiency = self.kernels.link_efficiency if own is None else own
+        if self.node is not None and self.node.topology == "mesh":
+            efficiency *= (devices - 1) / (self.node.devices - 1)
         return efficiency * (self._link.bandwidth_bytes_per_second if self._link is not None else float("nan"))
 
     @property
@@ -117,4 +119,6 @@ class Machine:
     def host_bytes_per_second(self) -> float:
         """What weights that are streamed from the host reach of its link [bytes/s]."""
         link = self.hardware.host_link
-        return self.runtime.host_link_efficiency * (link.bandwidth_bytes_per_second if link is not None else float("nan"))
+        return self.runtime.host_link_efficiency * (
+            link.bandwidth_bytes_per_second if link is not None else float("nan")
+        )

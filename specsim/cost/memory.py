@@ -95,7 +95,7 @@ def sequence_bytes(served: ServedModel, tokens_per_sequence: Array, context_leng
     per_layer = served.cached_values_per_device * served.kv_bytes_per_value
     found = model.layers_of("full") * per_layer * (context_length + tokens_per_sequence)
     if model.sliding_window is not None:
-        kept = np.minimum(context_length, float(model.sliding_window)) + tokens_per_sequence
+        kept = np.minimum(context_length, model.sliding_window - 1.0) + tokens_per_sequence
         found = found + model.layers_of("sliding") * per_layer * kept
     if model.linear_attention is not None:
         found = found + model.state_bytes / served.attention_shards * tokens_per_sequence

@@ -35,7 +35,8 @@ class Operator:
         narrow: The number format of the weights of a matrix product, None where they have 16 bits.
         stored_bytes: Weights, and cached keys and values and states, that are read [bytes].
         activation_bytes: Activations and logits that are read and written [bytes].
-        message_bytes: What each device brings into the exchanges [bytes].
+        message_bytes: What is joined, gathered or sent: the whole of it, or one device's part of an ``all_to_all``
+            [bytes].
         pattern: Form of the exchange.
         group: Devices that take part in it.
     """
@@ -61,6 +62,7 @@ def matrix(
     shape: tuple[float, float],
     tokens: Array,
     small_parameters: float = 0,
+    moved_values: float | None = None,
 ) -> Operator:
     """The product of all tokens with one matrix of a module.
 
@@ -72,6 +74,8 @@ def matrix(
         shape: Rows and columns of the matrix on one device.
         tokens: Tokens that are multiplied with it.
         small_parameters: Biases and norms that are read beside it.
+        moved_values: Values of one token that go in and come out; a row and a column of the matrix if None, and more
+            where each head has a matrix of its own.
     """
     inputs, outputs = shape
     precision = of.served.precision
@@ -84,7 +88,7 @@ def matrix(
         rows=tokens,
         narrow=precision if precision.narrow and module in precision.modules else None,
         stored_bytes=np.asarray(weight_bytes * runs),
-        activation_bytes=(inputs + outputs) * runs * SIXTEEN_BITS * tokens,
+        activation_bytes=(moved_values or inputs + outputs) * runs * SIXTEEN_BITS * tokens,
     )
 
 

@@ -10,7 +10,7 @@ The 4-norm is the smooth corner that matrix kernels show between their two limit
 With ``aggregation: step`` the two limits are taken once, over the whole pass.
 
 Weights that stay in the memory of the host come over its link while the device works on the layers before; a pass
-takes the longer of the two.
+takes the longer of the two. The stages of a pipeline wait for the slowest of them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     # Attention has the largest arrays, one entry per context; it is added last, to sums of small ones.
     timed.sort(key=lambda t: t.operator.kind == "attention")
     runtime = machine.runtime
-    network = _total(t.network_seconds for t in timed)
+    network = _total(t.network_seconds for t in timed) + _waiting_for_stages(timed, of, machine)
     kernels = sum(t.overhead_seconds for t in timed)
     overhead = np.asarray(kernels + _layer_overhead_seconds(of.served, machine) + runtime.step_overhead_seconds)
     if runtime.aggregation == "operator":
@@ -107,15 +107,10 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
         memory, compute = _total(t.memory_seconds for t in timed), _total(t.compute_seconds for t in timed)
         limited = _corner(memory, compute, runtime)
         memory_bound = np.where(memory >= compute, limited, 0.0)
-    seconds = limited + (network + overhead)
-    host = NOTHING
-    if of.served.offloaded:
-        weights = _total(t.operator.stored_bytes for t in timed if t.operator.kind == "matrix")
-        streamed = of.served.offloaded * weights / machine.host_bytes_per_second
-        host = np.maximum(streamed - seconds, 0.0)
-        seconds = np.maximum(streamed, seconds)
+    device = limited + (network + overhead)
+    host = _waiting_for_host(timed, of.served, device, machine) if of.served.offloaded else NOTHING
     return PassTime(
-        seconds=seconds,
+        seconds=device + host if of.served.offloaded else device,
         limited_seconds=limited,
         memory_seconds=memory_bound,
         network_seconds=network,
@@ -124,6 +119,41 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
         operations=_total(t.operations for t in timed),
         moved_bytes=_total(t.moved_bytes for t in timed),
     )
+
+
+def _waiting_for_stages(timed: list[OperatorTime], of: Pass, machine: Machine) -> Array:
+    """What the parts of a batch wait for the slowest stage, once there are as many parts as stages [s].
+
+    Layers are shared out as evenly as they can be; the last stage, which has the head, is never the one with more.
+    """
+    stages, layers = of.served.pipeline_parallel, of.served.model.layers
+    if stages == 1:
+        return NOTHING
+    at_the_end = _total(t.seconds for t in timed if t.operator.name in _AT_THE_END)
+    of_layers = _total(t.seconds for t in timed if t.operator.name not in _OUTSIDE_LAYERS)
+    of_layers = of_layers + _layer_overhead_seconds(of.served, machine)
+    fewest = layers // stages
+    last = of_layers * (fewest / layers) + at_the_end
+    slowest = np.maximum(of_layers * (-(-layers // stages) / layers), last)
+    waiting = stages * slowest - (of_layers + at_the_end)
+    return np.where(of.sequences >= stages, waiting, 0.0)
+
+
+_AT_THE_END = ("head", "gather_logits", "sampling")
+_OUTSIDE_LAYERS = (*_AT_THE_END, "embedding", "next_stage")
+
+
+def _waiting_for_host(timed: list[OperatorTime], served: ServedModel, device: Array, machine: Machine) -> Array:
+    """What a pass waits for weights from the host [s].
+
+    All weights but those of experts come while the device is at work; which experts are needed is known only when
+    they are, and only these come.
+    """
+    per_byte = served.offloaded / machine.host_bytes_per_second
+    matrices = [t.operator for t in timed if t.operator.kind == "matrix"]
+    ahead = _total(o.stored_bytes for o in matrices if not o.name.startswith("experts_"))
+    at_once = _total(o.stored_bytes for o in matrices if o.name.startswith("experts_"))
+    return np.maximum(ahead * per_byte - device, 0.0) + at_once * per_byte
 
 
 def _layer_overhead_seconds(served: ServedModel, machine: Machine) -> float:

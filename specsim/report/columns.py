@@ -202,22 +202,11 @@ def _ratio(name: str, path: str, meaning: str) -> Column:
 
 COLUMNS = (
     Column("hardware", "scenario.hardware.name", "", "accelerator, by its catalogue name"),
-    Column("node", "scenario.node.name", "", "node card: how accelerators are wired"),
     Column("accelerators", "scenario.target.devices", "", "accelerators that the target is spread over"),
     Column("target", "scenario.target.model.name", "", "target model"),
     Column("precision", "scenario.target.precision.name", "", "number format of the target's weights"),
     Column("kv_precision", "scenario.target.kv_precision", "", "number format of the target's cache"),
     Column("tensor_parallel", "scenario.target.tensor_parallel", "", "devices that split each layer of the target"),
-    Column("pipeline_parallel", "scenario.target.pipeline_parallel", "", "stages of the target's layers"),
-    Column("expert_parallel", "scenario.target.expert_parallel", "", "groups of devices that hold whole experts"),
-    Column(
-        "attention_data_parallel",
-        "scenario.target.attention_data_parallel",
-        "",
-        "groups of devices that run attention for a part of the batch each",
-    ),
-    Column("offloaded", "scenario.target.offloaded", "", "share of the target's weights that stays on the host"),
-    Column("source_tokens", "scenario.target.source_tokens", "tokens", "tokens of source text that an encoder has read"),
     Column("draft", "draft_model.model.name", "", "draft model"),
     Column("method", "draft.method", "", "method of drafting"),
     Column("draft_precision", "draft_model.precision.name", "", "number format of the draft's weights"),
@@ -264,10 +253,24 @@ COLUMNS = (
     Column("operations_factor", "operations_factor", "", "operations per output token / those of plain decoding"),
     Column("bytes_factor", "bytes_factor", "", "bytes moved per output token / those of plain decoding"),
     Column("memory_bytes", "memory_bytes", "bytes", "weights, caches and activations on one device"),
-    Column("draft_memory_bytes", "draft_memory_bytes", "bytes", "part of that which the drafter takes"),
     Column("max_batch_size", "max_batch_size", "", "most sequences of this context that fit"),
     Column("bound", "bound", "", "what verification waits for most: memory, compute, network, overhead or host"),
     Column("extrapolated", "rounds.lengths.extrapolated", "", "whether this gamma lies beyond the recorded acceptance"),
+    # Columns that came later stand at the end, so that those before keep their places.
+    Column("node", "scenario.node.name", "", "node card: how accelerators are wired"),
+    Column("pipeline_parallel", "scenario.target.pipeline_parallel", "", "stages of the target's layers"),
+    Column("expert_parallel", "scenario.target.expert_parallel", "", "groups of devices that hold whole experts"),
+    Column(
+        "attention_data_parallel",
+        "scenario.target.attention_data_parallel",
+        "",
+        "groups of devices that run attention for a part of the batch each",
+    ),
+    Column("offloaded", "scenario.target.offloaded", "", "share of the target's weights that stays on the host"),
+    Column(
+        "source_tokens", "scenario.target.source_tokens", "tokens", "tokens of source text that an encoder has read"
+    ),
+    Column("draft_memory_bytes", "draft_memory_bytes", "bytes", "weights and cache of the drafter on one device"),
 )
 
 

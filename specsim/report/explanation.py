@@ -10,8 +10,8 @@ import numpy as np
 
 from specsim.acceptance import AcceptedLengths, Conditional, process_of
 from specsim.cost.breakdown import operators
-from specsim.cost.passes import Array, Pass
 from specsim.cost.machine import Machine
+from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, OperatorTime, pass_time
 from specsim.cost.roofline import operator_time as time_of_operator
 from specsim.drafting.draft_model import draft_step
@@ -30,8 +30,8 @@ from specsim.report.columns import Answer, rows
 from specsim.report.table import Table
 from specsim.specs.acceptance import typical_of
 from specsim.specs.drafter import DraftModel
-from specsim.specs.served import ServedModel
 from specsim.specs.scenario import Scenario
+from specsim.specs.served import ServedModel
 
 MOST_BATCHES = 4096
 """Batch sizes up to here are searched for where speculation pays."""
@@ -179,10 +179,20 @@ def _title(point: _Point) -> str:
         return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {point.gamma}"
     target = scenario.target
     return (
-        f"{_name(target)} ({target.precision.name}, tensor parallel {target.tensor_parallel}) "
+        f"{_name(target)} ({target.precision.name}, {_layout(target)}) "
         f"on {scenario.hardware.title or scenario.hardware.name}, runtime {scenario.runtime.name}\n"
         f"{drafter}, {draft.acceptance.label}, batch {point.batch}, context {point.context}, gamma {point.gamma}"
     )
+
+
+def _layout(served: ServedModel) -> str:
+    """How a model is laid out over devices, in words; what is not split goes without saying."""
+    told = [f"tensor parallel {served.tensor_parallel}"]
+    for field in ("pipeline_parallel", "expert_parallel", "attention_data_parallel"):
+        number = getattr(served, field)
+        told += [f"{field.replace('_', ' ')} {number}"] if number > 1 else []
+    told += [f"{served.offloaded:.0%} of the weights on the host"] if served.offloaded else []
+    return ", ".join(told)
 
 
 def _name(served: ServedModel) -> str:
@@ -237,10 +247,9 @@ def _verdict(point: _Point) -> Iterable[str]:
 
 def _plain(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str]:
     time = pass_time(plain_step(target, point.batch, point.context), machine)
-    parts = (time.memory_seconds, time.compute_seconds, time.network_seconds, time.overhead_seconds)
     shares = ", ".join(
         f"{name} {float(seconds) / float(time.seconds):.0%}"
-        for name, seconds in zip(BOUNDS, parts, strict=True)
+        for name, seconds in zip(BOUNDS, time.parts, strict=True)
         if float(seconds) > 0
     )
     yield f"{float(time.seconds) * 1e3:.3f} ms, mostly for {BOUNDS[int(time.bound)]}: {shares}."
@@ -297,6 +306,10 @@ def _memory(point: _Point, machine: Machine, target: ServedModel) -> Iterable[st
     with_draft = point.at(fit.max_batch_size)
     without = float(point.all(fit.max_batch_size)[0])
     yield f"Largest batch at this context: {without:.0f} in plain decoding, {with_draft:.0f} at gamma {point.gamma}."
+    taken = point.at(fit.draft_bytes)
+    if taken:
+        tokens = taken / (target.kv_bytes_per_token / target.pipeline_parallel) if target.kv_bytes_per_token else 0
+        yield f"The draft takes {taken / 1e9:.2f} GB with its cache, room for {tokens:,.0f} tokens of the target's."
 
 
 def _break_even(point: _Point) -> Iterable[str]:
@@ -334,12 +347,15 @@ def _told(stretches: list[Stretch]) -> str:
 
 def _entries(machine: Machine, target: ServedModel) -> Iterable[str]:
     hardware, kernels, runtime = machine.hardware, machine.kernels, machine.runtime
-    rate = hardware.dense_rate.of(target.precision.rate) or 0.0
+    number_format = machine.rate_of(target.precision)
+    rate = hardware.dense_rate.of(number_format) or 0.0 if number_format is not None else 0.0
     memory = hardware.memory
     yield (
         f"hardware {hardware.name}: {memory.bandwidth_bytes_per_second / 1e12:g} TB/s, {rate / 1e12:g} TFLOP/s dense "
-        f"at {target.precision.rate}, {memory.capacity_bytes / 1e9:g} GB"
+        f"at {number_format}, {memory.capacity_bytes / 1e9:g} GB"
     )
+    if machine.node is not None:
+        yield f"node {machine.node.name}: {machine.node.devices} devices"
     yield (
         f"kernels {kernels.name}, by the {'runtime' if runtime.kernels is not None else 'hardware'} card: "
         f"memory {kernels.memory_efficiency:g}, attention memory {kernels.attention_memory_efficiency:g}, "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from specsim.cost.machine import Machine
 from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
@@ -13,6 +14,7 @@ from specsim.specs.acceptance import Drafted, Length, Published
 from specsim.specs.card import Card
 from specsim.specs.drafter import DraftModel
 from specsim.specs.scenario import Scenario
+from specsim.specs.served import ServedModel
 
 
 def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
@@ -26,11 +28,15 @@ def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
 
 def _assumed(answer: Answer) -> Iterator[str]:
     scenario = answer.scenario
-    for card in (scenario.runtime, scenario.hardware, _kernels(scenario)):
-        if card is not None:
-            yield from _unpublished(card, scenario)
-    yield from _of_costs(scenario)
     draft, acceptance = answer.draft, answer.draft.acceptance
+    served = [one for one in (scenario.target, draft) if isinstance(one, ServedModel)]
+    for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
+        if card is not None:
+            yield from _unpublished(card, scenario, served)
+    yield from _of_costs(scenario)
+    if answer.block.question.machine is not None:
+        for one in served:
+            yield from _of_model(one, answer.block.question.machine)
     name = draft.model.name if isinstance(draft, DraftModel) else "the draft"
     if isinstance(acceptance, Published):
         yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
@@ -41,6 +47,19 @@ def _assumed(answer: Answer) -> Iterator[str]:
         # Padded tables of one tokenizer differ by less than this.
         if abs(own - other) > 0.01 * other:
             yield f"{name} drafts for another vocabulary ({own} tokens for {other}), which not every engine can do"
+
+
+def _of_model(served: ServedModel, machine: Machine) -> Iterator[str]:
+    """What stands behind the times of models that are no plain stack of layers in 16 bits."""
+    model, name, precision = served.model, served.model.name, served.precision
+    if precision.narrow_activations and machine.is_weight_only(precision):
+        without = f"{machine.hardware.name} has none for {precision.rate}"
+        yield f"{name} in {precision.name} runs weight-only at the {machine.rate_of(precision)} rate: {without}"
+    if model.experts is not None:
+        alike = f"correlation {model.experts.correlation:g}" if model.experts.correlation else "each token for itself"
+        yield f"experts of {name} are chosen evenly, {alike}"
+    if model.linear_attention is not None:
+        yield f"{name} keeps a state for every drafted token, so that rejected ones can be taken back"
 
 
 def _of_costs(scenario: Scenario) -> Iterator[str]:
@@ -63,13 +82,32 @@ def _of_costs(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _unpublished(card: Card, scenario: Scenario) -> Iterator[str]:
-    """The fields of a card that nobody published; a measured plain step makes the cost per layer known."""
-    anchored = scenario.costs is not None and scenario.costs.plain_step_seconds is not None
-    fields = [field for field in card.assumptions if not (anchored and field == "layer_overhead")]
+def _unpublished(card: Card, scenario: Scenario, served: Sequence[ServedModel]) -> Iterator[str]:
+    """The fields of a card that nobody published and that count here."""
+    idle = _without_effect(scenario, served)
+    fields = [field for field in card.assumptions if field not in idle]
     if fields:
         named = f"{getattr(card, 'kind', 'card')} {card.name}"
         yield named if fields == ["all"] else f"{named} ({', '.join(fields)})"
+
+
+def _without_effect(scenario: Scenario, served: Sequence[ServedModel]) -> set[str]:
+    """Fields of cards that change no figure of such models; a measured plain step makes the cost per layer known."""
+    formats = [one.precision for one in served]
+    counts = {
+        ("layer_overhead",): scenario.costs is None or scenario.costs.plain_step_seconds is None,
+        ("all_reduce_latency", "link_efficiency", "interconnect"): any(one.devices > 1 for one in served),
+        ("link_latency", "topology"): any(one.devices > 1 for one in served),
+        ("quantization_overhead", "compute_efficiency_8bit"): any(form.narrow_activations for form in formats),
+        ("weight_only_8bit_efficiency", "weight_only_4bit_efficiency"): any(form.narrow for form in formats),
+        ("attention_memory_efficiency_8bit",): any(one.kv_bytes_per_value < 2 for one in served),
+        ("expert_layer_overhead",): any(one.model.experts is not None for one in served),
+        ("host_link_efficiency", "host_link"): any(one.offloaded for one in served),
+        ("tree_factor", "power"): False,
+    }
+    if scenario.node is None or all(one.devices <= scenario.node.devices for one in served):
+        counts["network", "network_efficiency", "network_latency"] = False
+    return {field for fields, do_count in counts.items() if not do_count for field in fields}
 
 
 def _kernels(scenario: Scenario) -> Card | None:

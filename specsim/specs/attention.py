@@ -42,10 +42,18 @@ class GroupedAttention:
         """Values of all keys of one token, and of all its values."""
         return self.kv_heads * self.head_dim
 
-    def matrix_parameters(self, hidden_size: int, input_size: int | None = None) -> int:
-        """Weights of the projections in and out; the input may be wider than the output (EAGLE-3)."""
-        queries = self.query_width * (2 if self.output_gate else 1)
-        return (input_size or hidden_size) * (queries + 2 * self.kv_width) + self.query_width * hidden_size
+    def kv_width_on(self, shards: int) -> float:
+        """The part of ``kv_width`` on one of so many devices; heads are replicated when there are fewer of them."""
+        return max(self.kv_heads / shards, 1) * self.head_dim
+
+    def matrix_parameters(self, hidden_size: int, shards: int = 1, *, input_size: int | None = None) -> float:
+        """Weights of the projections in and out on one of so many devices.
+
+        The input may be wider than the output (EAGLE-3).
+        """
+        queries = self.query_width / shards
+        first = queries * (2 if self.output_gate else 1) + 2 * self.kv_width_on(shards)
+        return (input_size or hidden_size) * first + queries * hidden_size
 
     def small_parameters(self, hidden_size: int) -> int:
         """Biases, norms of queries and keys, and sinks."""
@@ -92,11 +100,12 @@ class LatentAttention:
         """Values that the first projection makes: both bottlenecks and the shared position."""
         return self.query_rank + self.kv_rank + self.rope_dim
 
-    def matrix_parameters(self, hidden_size: int) -> int:
-        """Weights of all projections."""
-        queries = (self.query_rank or hidden_size) * self.query_width
-        up = self.kv_rank * self.heads * (self.nope_dim + self.value_dim)
-        return hidden_size * self.down_width + queries + up + self.heads * self.value_dim * hidden_size
+    def matrix_parameters(self, hidden_size: int, shards: int = 1) -> float:
+        """Weights of all projections on one of so many devices; those to the bottlenecks are whole on each."""
+        heads = self.heads / shards
+        queries = (self.query_rank or hidden_size) * (self.nope_dim + self.rope_dim)
+        up = self.kv_rank * (self.nope_dim + self.value_dim)
+        return hidden_size * self.down_width + heads * (queries + up + self.value_dim * hidden_size)
 
     def small_parameters(self, hidden_size: int) -> int:
         """The norms of both bottlenecks."""
@@ -111,6 +120,9 @@ class LatentAttention:
 Attention = Annotated[
     GroupedAttention | LatentAttention, Tagged("kind", (GroupedAttention, LatentAttention), default="grouped")
 ]
+
+OnlyGroupedAttention = Annotated[GroupedAttention, Tagged("kind", (GroupedAttention,), default="grouped")]
+"""Where latent attention has no meaning."""
 
 STATE_BYTES = {"fp32": 4.0, "bf16": 2.0}
 """Bytes of one value of a recurrent state by the name of its format."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from specsim.specs.attention import Attention, GroupedAttention
+from specsim.errors import Contradiction
+from specsim.specs.attention import Attention, OnlyGroupedAttention
 from specsim.specs.card import Card
 from specsim.specs.feed_forward import Experts, Mlp
 from specsim.specs.fields import Count, Tagged, record
@@ -34,7 +35,7 @@ class EagleHead(_Head):
     """
 
     method: Literal["eagle"] = "eagle"
-    attention: GroupedAttention
+    attention: OnlyGroupedAttention
     mlp: Mlp
 
     @property
@@ -42,7 +43,7 @@ class EagleHead(_Head):
         """Its own parameters."""
         h = self.hidden_size
         layer = self.attention.matrix_parameters(h) + self.attention.small_parameters(h) + h
-        return layer + self.mlp.matrix_parameters(h) + self.mlp.small_parameters(h) + 2 * h * h + h
+        return int(layer + self.mlp.matrix_parameters(h) + self.mlp.small_parameters(h) + 2 * h * h + h)
 
 
 @record
@@ -57,16 +58,16 @@ class Eagle3Head(_Head):
     method: Literal["eagle3"] = "eagle3"
     target_hidden_size: Count
     draft_vocab_size: Count
-    attention: GroupedAttention
+    attention: OnlyGroupedAttention
     mlp: Mlp
 
     @property
     def parameters(self) -> int:
         """Its own parameters; the table of tokens is a copy of the target's."""
         h = self.hidden_size
-        layer = self.attention.matrix_parameters(h, 2 * h) + self.attention.small_parameters(h)
+        layer = self.attention.matrix_parameters(h, input_size=2 * h) + self.attention.small_parameters(h)
         layer += self.mlp.matrix_parameters(h) + self.mlp.small_parameters(h)
-        return layer + 3 * self.target_hidden_size * h + h * self.draft_vocab_size + 4 * h
+        return int(layer + 3 * self.target_hidden_size * h + h * self.draft_vocab_size + 4 * h)
 
 
 @record
@@ -101,6 +102,10 @@ class MtpModule(_Head):
     mlp: Mlp | None = None
     experts: Experts | None = None
 
+    def __post_init__(self) -> None:
+        if (self.mlp is None) == (self.experts is None):
+            raise Contradiction("One of mlp and experts is needed, and not both: a module has one layer.")
+
     @property
     def parameters(self) -> int:
         """Its own parameters: the layer with two norms, the projection, and three norms around it."""
@@ -111,7 +116,7 @@ class MtpModule(_Head):
         if self.experts is not None:
             e = self.experts
             found += e.count * (e.expert_parameters(h) + h) + e.shared_parameters(h) + e.small_parameters(h)
-        return found
+        return int(found)
 
 
 HEADS = (EagleHead, Eagle3Head, MedusaHeads, MtpModule)

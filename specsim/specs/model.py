@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
@@ -19,6 +19,13 @@ from specsim.specs.fields import Count, CountOrZero, Flag, choice, record, tuple
 from specsim.specs.precision import Module
 
 LAYER_KINDS = ("full", "sliding", "linear")
+
+
+class Modules(defaultdict[Module, float]):
+    """Parameters by module; what is not named is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(float)
 
 
 @record
@@ -127,46 +134,53 @@ class Model(Card):
         """Parameters of the input embedding table."""
         return self.vocab_size * self.hidden_size
 
-    @property
-    def decoder_modules(self) -> Counter[Module]:
-        """Parameters of the decoder's layers, without tables, by module."""
-        h, found = self.hidden_size, Counter[Module]()
+    def decoder_modules(self, attention_shards: int = 1, shards: int = 1) -> Modules:
+        """Parameters of the decoder's layers by module, without tables, on one of so many devices.
+
+        Norms, biases and routers are whole on every device.
+
+        Args:
+            attention_shards: Devices that split what mixes tokens.
+            shards: Devices that split everything else.
+        """
+        h, found = self.hidden_size, Modules()
+        attention = self.attention
         stacks = 2 if self.encoder is not None else 1
-        found["attention"] += stacks * self.attention_layers * self.attention.matrix_parameters(h)
-        found["small"] += stacks * self.attention_layers * self.attention.small_parameters(h)
+        found["attention"] += stacks * self.attention_layers * attention.matrix_parameters(h, attention_shards)
+        found["small"] += stacks * self.attention_layers * attention.small_parameters(h)
         if self.linear_attention is not None:
-            found["attention"] += self.layers_of("linear") * linear_matrix_parameters(self.linear_attention, h)
-            found["small"] += self.layers_of("linear") * self.linear_attention.small_parameters
+            layers, linear = self.layers_of("linear"), self.linear_attention
+            found["attention"] += layers * linear_matrix_parameters(linear, h) / attention_shards
+            found["small"] += layers * linear.small_parameters
         if self.mlp is not None:
-            found["mlp"] += self.dense_layers * self.mlp.matrix_parameters(h)
+            found["mlp"] += self.dense_layers * self.mlp.matrix_parameters(h) / shards
             found["small"] += self.dense_layers * self.mlp.small_parameters(h)
         if self.experts is not None:
-            found["experts"] += self.expert_layers * self.experts.count * self.experts.expert_parameters(h)
-            found["mlp"] += self.expert_layers * self.experts.shared_parameters(h)
-            found["router"] += self.expert_layers * self.experts.count * h
-            found["small"] += self.expert_layers * self.experts.small_parameters(h)
+            layers, experts = self.expert_layers, self.experts
+            found["experts"] += layers * experts.count * experts.expert_parameters(h) / shards
+            found["mlp"] += layers * experts.shared_parameters(h) / shards
+            found["router"] += layers * experts.count * h
+            found["small"] += layers * experts.small_parameters(h)
         found["small"] += (self.layers * self.norms_per_layer + 1) * self.norm_parameters
         found["small"] += self._distances
         return found
 
-    @property
-    def encoder_modules(self) -> Counter[Module]:
-        """Parameters of the encoder's layers by module; no decoding step reads them."""
-        found, h = Counter[Module](), self.hidden_size
+    def encoder_modules(self, attention_shards: int = 1, shards: int = 1) -> Modules:
+        """The same for the encoder's layers, which no decoding step reads."""
+        found, h = Modules(), self.hidden_size
         if self.encoder is not None and self.mlp is not None:
             n = self.encoder.layers
-            found["attention"] += n * self.attention.matrix_parameters(h)
-            found["mlp"] += n * self.mlp.matrix_parameters(h)
+            found["attention"] += n * self.attention.matrix_parameters(h, attention_shards)
+            found["mlp"] += n * self.mlp.matrix_parameters(h) / shards
             found["small"] += n * (self.attention.small_parameters(h) + self.mlp.small_parameters(h))
             found["small"] += (2 * n + 1) * self.norm_parameters + self._distances
         return found
 
-    @property
-    def modules(self) -> Counter[Module]:
-        """All parameters by module; a tied table counts once, as the head."""
-        found = self.decoder_modules + self.encoder_modules
-        found["head"] = self.embedding_parameters
-        found["embedding"] = 0 if self.tied_embeddings else self.embedding_parameters
+    def table_modules(self, shards: int = 1) -> Modules:
+        """Tables of tokens and positions on one of so many devices; a tied table counts once, as the head."""
+        found = Modules()
+        found["head"] += self.embedding_parameters / shards
+        found["embedding"] += 0 if self.tied_embeddings else self.embedding_parameters / shards
         found["small"] += self.learned_position_rows * self.hidden_size
         return found
 
@@ -177,7 +191,8 @@ class Model(Card):
     @property
     def parameters(self) -> int:
         """All parameters; a tied table counts once."""
-        return self.modules.total()
+        parts = (self.decoder_modules(), self.encoder_modules(), self.table_modules())
+        return int(sum(sum(part.values()) for part in parts))
 
     @property
     def active_parameters(self) -> int:
@@ -195,8 +210,8 @@ class Model(Card):
 
         A cross-attention's projections of keys and values rest too: they have run once, over the source.
         """
-        head = self.decoder_modules.total() + self.embedding_parameters
-        return head - self._resting_experts - self._resting_projections - self._distances
+        decoder = int(sum(self.decoder_modules().values())) + self.embedding_parameters
+        return decoder - self._resting_experts - self._resting_projections - self._distances
 
     @property
     def _resting_experts(self) -> int:

@@ -19,8 +19,8 @@ from specsim.specs.fields import (
 )
 from specsim.specs.hardware import Hardware
 from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
-from specsim.specs.served import ServedModel
 from specsim.specs.runtime import Runtime
+from specsim.specs.served import ServedModel
 
 
 @record
@@ -101,8 +101,9 @@ class Scenario:
         if self.node is not None and self.hardware is not None:
             built = self.node.hardware
             if built and self.hardware.name not in built:
-                sentence = f"{self.node.name} is built from {', '.join(built)} and not from {self.hardware.name}."
-                raise Contradiction(sentence, "node")
+                raise Contradiction(
+                    f"Node {self.node.name} is built from {', '.join(built)} and not from {self.hardware.name}."
+                )
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
         if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
             raise Contradiction(
@@ -159,7 +160,7 @@ def _check_wiring(served: ServedModel, hardware: Hardware, node: Node | None, fi
         sentence = f"{devices} devices do not fill nodes of {node.devices} devices ({node.name})."
         raise Contradiction(sentence, field)
     inside = served.tensor_parallel
-    if inside > node.devices and inside % node.devices or inside < node.devices and node.devices % inside:
+    if (inside > node.devices and inside % node.devices) or (inside < node.devices and node.devices % inside):
         raise Contradiction(f"tensor_parallel {inside} does not fit into nodes of {node.devices} devices.", field)
     if node.network is None:
         raise Contradiction(f"{devices} devices are more than one {node.name}, which has no network to others.", field)

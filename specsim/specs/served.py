@@ -7,7 +7,7 @@ from typing import Annotated
 from specsim.errors import Contradiction
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.fields import Count, CountOrZero, Probability, choice, record
-from specsim.specs.model import Model
+from specsim.specs.model import Model, Modules
 from specsim.specs.precision import KV_BYTES, PrecisionName
 
 
@@ -72,30 +72,32 @@ class ServedModel:
         """Devices that split the heads of one sequence."""
         return self.tensor_parallel // self.attention_data_parallel
 
+    def _bytes_of(self, modules: Modules) -> float:
+        return sum(count * self.precision.bytes_of(module) for module, count in modules.items())
+
     @property
     def weight_bytes(self) -> float:
         """Bytes of all weights, each counted once."""
-        return sum(count * self.precision.bytes_of(module) for module, count in self.model.modules.items())
+        model = self.model
+        return sum(map(self._bytes_of, (model.decoder_modules(), model.encoder_modules(), model.table_modules())))
 
     @property
     def device_weight_bytes(self) -> float:
-        """Bytes of weights on the device that holds most of them, offloaded ones left out.
+        """Bytes of weights on the device that holds most of them.
 
-        Norms and other small parameters are on every device of a stage, attention is split over
-        ``attention_shards``, everything else over ``tensor_parallel``. In a pipeline the first stage holds the input
-        table and the last one the head, which a tied table is both; the larger of the two counts.
+        In a pipeline the first stage holds the input table and the last one the head, which a tied table is both; the
+        larger of the two counts. Of what is offloaded, two layers are on their way through a buffer.
         """
-        model, bytes_of = self.model, self.precision.bytes_of
-        layers = model.decoder_modules + model.encoder_modules
-        shards = {"attention": self.attention_shards, "small": 1}
-        of_layers = sum(count * bytes_of(module) / shards.get(module, self.tensor_parallel)
-                        for module, count in layers.items())  # fmt: skip
-        tables = [model.embedding_parameters * bytes_of("head")]
-        tables += [] if model.tied_embeddings else [model.embedding_parameters * bytes_of("embedding")]
-        of_tables = sum(tables) if self.pipeline_parallel == 1 else max(tables)
-        positions = model.learned_position_rows * model.hidden_size * bytes_of("small")
-        whole = of_layers / self.pipeline_parallel + of_tables / self.tensor_parallel + positions
-        return whole * (1 - self.offloaded)
+        model, shards = self.model, (self.attention_shards, self.tensor_parallel)
+        layers = self._bytes_of(model.decoder_modules(*shards)) + self._bytes_of(model.encoder_modules(*shards))
+        tables = model.table_modules(self.tensor_parallel)
+        if self.pipeline_parallel > 1:
+            bytes_of = self.precision.bytes_of
+            input_is_larger = tables["embedding"] * bytes_of("embedding") > tables["head"] * bytes_of("head")
+            tables["head" if input_is_larger else "embedding"] = 0.0
+        whole = layers / self.pipeline_parallel + self._bytes_of(tables)
+        buffer = 2 * layers / model.layers
+        return whole * (1 - self.offloaded) + min(buffer, whole) * self.offloaded
 
     @property
     def kv_bytes_per_value(self) -> float:
@@ -110,7 +112,7 @@ class ServedModel:
         """
         attention, shards = self.model.attention, self.attention_shards
         if isinstance(attention, GroupedAttention):
-            return 2 * max(attention.kv_heads / shards, 1.0) * attention.head_dim
+            return 2 * attention.kv_width_on(shards)
         return attention.cached_values
 
     @property

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from specsim.catalog import library
+from specsim.catalog.cards import RECORDS
 from specsim.cli import COMMANDS, main
 
 QUESTION = {
@@ -116,6 +117,10 @@ NO_COUNT = [
     (value, "expected a whole number of at least 1")
     for value in ("", "0", "-1", "1.5", "2.0", "x", "true", "null", "nan")
 ]
+NO_SHARE = [*NO_RATIO, ("1.5", "expected a number from 0 to 1, found 1.5")]
+NO_COUNT_OR_ZERO = [
+    (value, "expected a whole number of at least 0") for value in ("", "-1", "1.5", "x", "true", "null", "nan")
+]
 NO_AXIS = [
     *((value, "expected whole numbers of at least") for value in (
         "", "-1", "1.5", "1e3", "x", "nan", ".inf", "true", "null", "1,,2", "1,x", "1..", "..5", "1 8", "[1]", "80%",
@@ -181,10 +186,16 @@ OPTIONS = {
     ],
     "--acceptance": NO_ACCEPTANCE,
     "--runtime": [*NO_CARD, ("typcal", "Nearest: typical"), ("hopper", "no runtime")],
-    "--precision": NO_PRECISION,
+    "--node": [*NO_CARD, ("hgx-h10", "Nearest: hgx-h100"), ("hgx-a100", "is built from"), ("h100", "no node")],
+    "--precision": [*NO_PRECISION, ("fp8", "fp8-w8a8 or fp8-w8a16"), ("int3", "int4-w4a16-g128")],
     "--kv-precision": NO_PRECISION,
     "--draft-precision": NO_PRECISION,
     "--tensor-parallel": [*NO_COUNT, ("3", "tensor_parallel 3 does not divide"), ("64", "does not divide")],
+    "--pipeline-parallel": [*NO_COUNT, ("33", "has only 32 layers"), ("16", "16 devices are more than one server")],
+    "--expert-parallel": [*NO_COUNT, ("2", "does not divide the 1 devices"), ("1k", "expected a whole number")],
+    "--attention-data-parallel": [*NO_COUNT, ("2", "does not divide the 1 devices")],
+    "--offloaded": NO_SHARE,
+    "--source-tokens": [*NO_COUNT_OR_ZERO, ("512", "has no encoder")],
     "--draft-tensor-parallel": [*NO_COUNT, ("3", "does not divide"), ("2", "exceeds the target's 1")],
     "--draft-cost-ratio": NO_RATIO,
     "--verify-cost-ratio": NO_RATIO,
@@ -207,7 +218,7 @@ OPTIONS_OF = {
         "--output": NO_OUTPUT,
     },
 }
-SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than")
+SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "is built from", "more than one server")
 """Facts about several options together: whole sentences."""
 
 
@@ -302,7 +313,7 @@ def test_a_scenario_that_resolve_cannot_find_or_read(refused, name):
     assert err.startswith(("Error: FILE: ", f"Error: {value}"))
 
 
-@pytest.mark.parametrize("kind", ["hardware", "kernels", "model", "runtime", "scenario"])
+@pytest.mark.parametrize("kind", list(RECORDS))
 @pytest.mark.parametrize(("value", "words"), [*UNREADABLE, *NO_NAME])
 def test_a_card_that_catalog_show_cannot_find_or_read(refused, kind, value, words):
     err = refused("catalog", "show", kind, value)
@@ -311,10 +322,12 @@ def test_a_card_that_catalog_show_cannot_find_or_read(refused, kind, value, word
 
 
 @pytest.mark.parametrize("kind", ["harware", "", "Hardware", "acceptance", "all"])
-@pytest.mark.parametrize("command", [["catalog", "list"], ["catalog", "show"], ["schema"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["catalog", "list"], ["catalog", "show"], ["catalog", "template"], ["schema"]], ids=" ".join
+)
 def test_a_kind_of_card_that_does_not_exist(refused, command, kind):
     err = refused(*command, kind, *(["x"] if command[-1] == "show" else []))
-    assert "'hardware', 'kernels', 'model', 'runtime', 'scenario'" in err
+    assert ", ".join(map(repr, RECORDS)) in err
     assert f"See: specsim {' '.join(command)} --help" in err
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,15 @@ QUESTION = {
     "--batch": "1",
     "--context": "128",
 }
-OPTION = {"hardware": "--hardware", "model": "--target", "runtime": "--runtime", "acceptance": "--acceptance"}
+OPTION = {
+    "hardware": "--hardware",
+    "node": "--node",
+    "model": "--target",
+    "runtime": "--runtime",
+    "acceptance": "--acceptance",
+}
+SHOWN = ("head", "kernels")
+"""Cards that no option names: the catalogue shows them."""
 
 by_file = pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
 
@@ -44,7 +53,9 @@ def run(monkeypatch, capsys):
     def call(path):
         kind = path.stem.partition("-")[0]
         arguments = ["sweep", "--config", path.name, "--format", "csv"]
-        if kind != "scenario":
+        if kind in SHOWN:
+            arguments = ["catalog", "show", kind, path.name]
+        elif kind != "scenario":
             options = {**QUESTION, OPTION[kind]: path.name}
             arguments = ["optimal-gamma", *(word for pair in options.items() for word in pair), "--format", "csv"]
         monkeypatch.chdir(path.parent)
@@ -74,7 +85,7 @@ def keep(messages):
 def test_a_valid_file_is_answered_with_rows(path, run):
     code, out, err = run(path)
     assert code == 0, err
-    assert out.startswith("hardware,")
+    assert out.startswith("format: 1\n" if path.stem.partition("-")[0] in SHOWN else "hardware,")
     assert len(out.splitlines()) >= 2
     assert "Traceback" not in err
     assert "Warning" not in err
@@ -118,7 +129,7 @@ def test_every_kept_message_belongs_to_a_file():
 
 def test_every_kind_of_file_is_in_the_corpus():
     for files in (VALID, INVALID):
-        assert {path.stem.partition("-")[0] for path in files} == {*OPTION, "scenario"}
+        assert {path.stem.partition("-")[0] for path in files} == {*OPTION, *SHOWN, "scenario"}
 
 
 # --- beyond one defect a file
@@ -133,13 +144,6 @@ NAMES = (
     "name", "kind", "format", "model", "method", "aliases", "acceptance", "draft", "drafts", "costs", "hardware",
     "target", "runtime", "grid", "gamma", "hardware.name", "target.model", "drafts.model", "drafts.acceptance",
 )  # fmt: skip
-
-
-def plain(document):
-    """A document without places, to be changed freely."""
-    if isinstance(document, dict):
-        return {key: plain(value) for key, value in document.items()}
-    return [plain(value) for value in document] if isinstance(document, list) else document
 
 
 def inside(document):

@@ -14,8 +14,8 @@ from specsim.acceptance import process_of
 from specsim.catalog import library
 from specsim.catalog.cards import card
 from specsim.cost.breakdown import operators
-from specsim.cost.passes import Pass
 from specsim.cost.machine import Machine
+from specsim.cost.passes import Pass
 from specsim.cost.roofline import operator_time, pass_time
 from specsim.planning.break_even import break_even_acceptance, perfect_stop_speedup
 from specsim.planning.question import Axes, Question
@@ -135,9 +135,20 @@ def test_the_best_draft_length_is_found_by_looking_at_all(rate, cost, verify, ga
     rounds = plan(question, Axes.of([1], [0], gammas))
     alone = {g: float(plan(question, Axes.of([1], [0], [g])).speedup[0, 0, 0]) for g in gammas}
     top = max(alone.values())
-    best = [g for g, flag in zip(gammas, rounds.best[:, 0, 0], strict=True) if flag]
-    assert best == [min(g for g, speedup in alone.items() if speedup == top)]
-    assert int(rounds.near_best[0, 0]) == min(g for g, speedup in alone.items() if speedup >= (1 - NEAR_BEST) * top)
+    (best,) = [g for g, flag in zip(gammas, rounds.best[:, 0, 0], strict=True) if flag]
+    # Powers may differ in the last bit with their place in an array, so what ties alone need not tie here.
+    as_good = 1 - 4 * np.finfo(float).eps
+    assert alone[best] >= as_good * top
+    near = int(rounds.near_best[0, 0])
+    assert alone[near] >= as_good * (1 - NEAR_BEST) * top
+    assert all(speedup <= (1 - NEAR_BEST) * top / as_good for g, speedup in alone.items() if g < near)
+
+
+@given(gammas=st.lists(st.integers(0, 40), min_size=1, max_size=12, unique=True))
+def test_of_equally_good_draft_lengths_the_shortest_is_best(gammas):
+    rounds = plan(measured(0.0, 0.0, verify_cost_ratio=1.0), Axes.of([1], [0], gammas))
+    assert set(rounds.speedup.reshape(-1).tolist()) == {1.0}
+    assert rounds.best[:, 0, 0].tolist() == [g == min(gammas) for g in gammas]
 
 
 @given(cost=st.floats(0.001, 0.9), verify=st.floats(1, 2), repair=st.floats(0, 0.5), gamma=st.integers(1, 10))

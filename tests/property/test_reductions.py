@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import question_of
+from conftest import columns_differ, question_of
 
 import specsim
 from specsim.catalog import library
@@ -14,21 +14,10 @@ from specsim.catalog.cards import card
 from specsim.cost.roofline import pass_time
 from specsim.planning.question import Axes, anchored, plain_step
 from specsim.planning.rounds import plan
-from specsim.report.columns import COLUMNS
 from specsim.specs.acceptance import Independent, Positional
 
 LLAMA = {"hardware": "h100", "target": "llama-3-8b", "draft": "llama-3.2-1b"}
 POINTS = {"batch_size": "1,16,256", "context_length": "0,1024,4096", "all_gammas": True}
-
-
-def columns_differ(one, other, but=()):
-    """Names of the columns that are not identical, bit by bit."""
-    assert len(one) == len(other)
-    return [
-        column.name
-        for column in COLUMNS
-        if column.name not in but and list(one.cells(column.name)) != list(other.cells(column.name))
-    ]
 
 
 @pytest.mark.parametrize("runtime", library.names("runtime"))

@@ -16,8 +16,10 @@ from specsim.catalog.dump import document_of
 from specsim.catalog.resolve import read_scenario, resolve
 from specsim.catalog.strict_yaml import parse_yaml, plain_value, write_yaml
 from specsim.catalog.validate import validate
+from specsim.specs.attention import GroupedAttention
+from specsim.specs.feed_forward import Mlp
 from specsim.specs.hardware import DenseRates, Hardware, Kernels, Link, Memory
-from specsim.specs.model import Attention, Mlp, Model
+from specsim.specs.model import Model
 from specsim.specs.runtime import Runtime
 from specsim.units import BANDWIDTH, DIMENSIONS, MEMORY, POWER, RATE, TIME
 
@@ -203,7 +205,7 @@ hardware = st.builds(
     kernels=kernels,
 )
 attention = st.builds(
-    lambda pair, **more: Attention(heads=pair[0], kv_heads=pair[1], **more),
+    lambda pair, **more: GroupedAttention(heads=pair[0], kv_heads=pair[1], **more),
     heads,
     head_dim=counts,
     qkv_bias=st.booleans(),

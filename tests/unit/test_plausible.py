@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from conftest import plain
 
 import specsim
 from specsim.catalog import library
 from specsim.catalog.cards import card
+from specsim.catalog.strict_yaml import write_yaml
 from specsim.errors import InputError
 
 
@@ -46,3 +48,76 @@ def test_ridge_points_that_no_accelerator_has(tmp_path, memory, rate, words):
 def test_every_shipped_accelerator_passes():
     for name in library.names("hardware"):
         card("hardware", name)
+
+
+@pytest.mark.parametrize(
+    ("figure", "wrong", "right"),
+    [
+        ("memory.capacity", "80 GiB", "80 GB"),
+        ("memory.capacity", "800 GB", "80 GB"),
+        ("memory.bandwidth", "6.7 TB/s", "3.35 TB/s"),
+        ("memory.bandwidth", "335 GB/s", "3.35 TB/s"),
+        ("memory.bandwidth", "3.35 GB/s", "3.35 TB/s"),
+        ("dense_rate.bf16", "1979 TFLOP/s", "989.5 TFLOP/s"),
+        ("dense_rate.fp8", "3958 TFLOP/s", "1979 TFLOP/s"),
+        ("dense_rate.int8", "197.9 TOP/s", "1979 TOP/s"),
+        ("interconnect.bandwidth", "900 GB/s", "450 GB/s"),
+        ("host_link.bandwidth", "126 GB/s", "63 GB/s"),
+        ("power", "1400 W", "700 W"),
+        ("power", "7 kW", "700 W"),
+    ],
+)
+def test_one_wrong_figure_of_a_known_device_is_named_with_the_right_one(tmp_path, figure, wrong, right):
+    """Each slip alone in a copy of the card, which passes without it."""
+    document = library.read_card("hardware", "h100-sxm5")
+    path = tmp_path / "mine.yaml"
+    path.write_text(write_yaml(plain(document)), encoding="utf-8")
+    card("hardware", str(path))
+    *section, field = figure.split(".")
+    holder = document[section[0]] if section else document
+    assert holder[field] == right
+    holder[field] = wrong
+    path.write_text(write_yaml(plain(document)), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        card("hardware", str(path))
+    (fault,) = caught.value.faults
+    assert fault.path == figure
+    assert right in fault.message
+
+
+@pytest.mark.parametrize(
+    ("figures", "path", "words"),
+    [
+        ("dense_rate: {bf16: 989.5 TFLOP/s, fp8: 3958 TFLOP/s}", "dense_rate.fp8", "4 times the rate of bf16"),
+        ("dense_rate: {bf16: 989.5 TFLOP/s, int8: 198 TOP/s}", "dense_rate.int8", "0.2001 times the rate of bf16"),
+        ("dense_rate: {bf16: 989.5 TFLOP/s, fp4: 989.5 TFLOP/s}", "dense_rate.fp4", "1 times the rate of bf16"),
+        ("dense_rate: {bf16: 989.5 TFLOP/s}\npower: 70 kW", "power", "70 kW for one device"),
+        ("dense_rate: {bf16: 989.5 TFLOP/s}\ninterconnect: {bandwidth: 4.5 TB/s}", "interconnect.bandwidth", "faster"),
+        ("dense_rate: {bf16: 989.5 TFLOP/s}\nhost_link: {bandwidth: 63 TB/s}", "host_link.bandwidth", "faster"),
+    ],
+)
+def test_ratios_that_no_accelerator_has(tmp_path, figures, path, words):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"name: ours\nmemory: {{capacity: 70 GB, bandwidth: 3.35 TB/s}}\n{figures}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        card("hardware", str(file))
+    (fault,) = caught.value.faults
+    assert fault.path == path
+    assert words in fault.message
+
+
+@pytest.mark.parametrize("capacity", ["20 GB", "12 TB"])
+def test_a_memory_that_is_read_too_fast_or_too_slowly(tmp_path, capacity):
+    file = tmp_path / "mine.yaml"
+    text = f"name: ours\nmemory: {{capacity: {capacity}, bandwidth: 3.35 TB/s}}\ndense_rate: {{bf16: 989.5 TFLOP/s}}\n"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="reading all of it takes"):
+        card("hardware", str(file))
+
+
+def test_a_larger_memory_under_a_known_name_is_another_part_and_no_slip(tmp_path):
+    """V100 is the name of the 16 GB part; the 32 GB part has the same bandwidth."""
+    file = tmp_path / "mine.yaml"
+    text = "name: v100\nmemory: {capacity: 32 GB, bandwidth: 900 GB/s}\ndense_rate: {fp16: 125 TFLOP/s}\n"
+    file.write_text(text, encoding="utf-8")
+    assert card("hardware", str(file)).memory.capacity_bytes == 32e9
