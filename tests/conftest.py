@@ -20,12 +20,12 @@ def pytest_addoption(parser):
     parser.addoption("--regenerate", action="store_true", help="rewrite the golden files")
 
 
-def served(name, tensor_parallel=1, kind=ServedModel, precision="bf16", **more):
+def served(name, tensor_parallel=1, kind=ServedModel, precision="bf16", kv_precision="bf16", **more):
     """A model of the catalogue."""
     return kind(
         model=card("model", name),
         precision=PRECISIONS[precision],
-        kv_precision="bf16",
+        kv_precision=kv_precision,
         tensor_parallel=tensor_parallel,
         **more,
     )

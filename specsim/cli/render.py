@@ -19,14 +19,15 @@ from specsim.report.table import Cell, Table, closing_lines
 _SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
 
 _DESCRIPTION = (
-    "hardware", "node", "target", "precision", "tensor_parallel", "pipeline_parallel", "expert_parallel",
-    "attention_data_parallel", "offloaded", "source_tokens", "draft", "draft_precision", "draft_tensor_parallel",
-    "runtime", "acceptance",
+    "hardware", "node", "target", "precision", "kv_precision", "tensor_parallel", "pipeline_parallel",
+    "expert_parallel", "attention_data_parallel", "offloaded", "source_tokens", "draft", "draft_precision",
+    "draft_tensor_parallel", "runtime", "acceptance",
 )  # fmt: skip
 """Columns that describe the question: above the table where they are the same in every row."""
 
 _UNREMARKABLE = {
-    "pipeline_parallel": 1, "expert_parallel": 1, "attention_data_parallel": 1, "offloaded": 0.0, "source_tokens": 0,
+    "kv_precision": "bf16", "pipeline_parallel": 1, "expert_parallel": 1, "attention_data_parallel": 1,
+    "offloaded": 0.0, "source_tokens": 0,
 }  # fmt: skip
 """What a description leaves out, since it says that nothing is done."""
 

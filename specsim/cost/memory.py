@@ -81,8 +81,11 @@ def _most_sequences(room: Array, own: Array, of_draft: Array, groups: int) -> Ar
     most = np.floor(room / (own / groups + of_draft))
     if groups == 1:
         return most
-    # Where the last group is not full, it may be one sequence too many for the fullest one.
-    return np.where(np.ceil(most / groups) * own + most * of_draft <= room, most, np.floor(most / groups) * groups)
+    # So many fit if every group is full; beyond, one group has a sequence more, and then only drafts take room.
+    full = np.floor(most / groups) * groups
+    left = room - (full / groups + 1) * own
+    with_one_more = np.floor(left / np.where(of_draft > 0, of_draft, 1.0))
+    return np.where(left >= 0, np.clip(with_one_more, full, most), full)
 
 
 def sequence_bytes(served: ServedModel, tokens_per_sequence: Array, context_length: Array) -> Array:

@@ -30,9 +30,10 @@ def _assumed(answer: Answer) -> Iterator[str]:
     scenario = answer.scenario
     draft, acceptance = answer.draft, answer.draft.acceptance
     served = [one for one in (scenario.target, draft) if isinstance(one, ServedModel)]
+    idle = _without_effect(answer.block.question.machine, scenario, served)
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
         if card is not None:
-            yield from _unpublished(card, scenario, served)
+            yield from _unpublished(card, idle)
     yield from _of_costs(scenario)
     if answer.block.question.machine is not None:
         for one in served:
@@ -82,24 +83,24 @@ def _of_costs(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _unpublished(card: Card, scenario: Scenario, served: Sequence[ServedModel]) -> Iterator[str]:
-    """The fields of a card that nobody published and that count here."""
-    idle = _without_effect(scenario, served)
+def _unpublished(card: Card, idle: set[str]) -> Iterator[str]:
+    """The fields of a card that nobody published, but for those without effect."""
     fields = [field for field in card.assumptions if field not in idle]
     if fields:
         named = f"{getattr(card, 'kind', 'card')} {card.name}"
         yield named if fields == ["all"] else f"{named} ({', '.join(fields)})"
 
 
-def _without_effect(scenario: Scenario, served: Sequence[ServedModel]) -> set[str]:
+def _without_effect(machine: Machine | None, scenario: Scenario, served: Sequence[ServedModel]) -> set[str]:
     """Fields of cards that change no figure of such models; a measured plain step makes the cost per layer known."""
-    formats = [one.precision for one in served]
+    narrow = [one.precision for one in served if one.precision.narrow]
+    widened = [machine is not None and machine.is_weight_only(precision) for precision in narrow]
     counts = {
         ("layer_overhead",): scenario.costs is None or scenario.costs.plain_step_seconds is None,
         ("all_reduce_latency", "link_efficiency", "interconnect"): any(one.devices > 1 for one in served),
         ("link_latency", "topology"): any(one.devices > 1 for one in served),
-        ("quantization_overhead", "compute_efficiency_8bit"): any(form.narrow_activations for form in formats),
-        ("weight_only_8bit_efficiency", "weight_only_4bit_efficiency"): any(form.narrow for form in formats),
+        ("quantization_overhead", "compute_efficiency_8bit"): not all(widened),
+        ("weight_only_8bit_efficiency", "weight_only_4bit_efficiency"): any(widened),
         ("attention_memory_efficiency_8bit",): any(one.kv_bytes_per_value < 2 for one in served),
         ("expert_layer_overhead",): any(one.model.experts is not None for one in served),
         ("host_link_efficiency", "host_link"): any(one.offloaded for one in served),
