@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
         precision: Number format of the target's weights; ``bf16``.
         kv_precision: Number format of the target's cache; that of the weights where it is a cache format.
         draft_precision: Number format of the draft's weights; ``bf16``.
+        draft_kv_precision: Number format of the draft's cache; that of its weights where it is a cache format.
         tensor_parallel: Devices that split each layer of the target; 1.
         pipeline_parallel: Stages, each with its part of the target's layers; 1.
         expert_parallel: Groups of the devices of a stage that hold whole experts of the target; 1.
@@ -58,6 +59,7 @@ class Options(TypedDict, total=False):
     precision: Any
     kv_precision: Any
     draft_precision: Any
+    draft_kv_precision: Any
     tensor_parallel: Any
     pipeline_parallel: Any
     expert_parallel: Any
@@ -88,7 +90,7 @@ _OF_TARGET = (
     "offloaded",
     "source_tokens",
 )
-_OF_DRAFT = ("precision", "tensor_parallel")
+_OF_DRAFT = ("precision", "kv_precision", "tensor_parallel")
 _RATIOS = ("draft_cost_ratio", "verify_cost_ratio", "draft_operations_ratio", "repair", "overhead")
 
 
@@ -160,7 +162,15 @@ def _check(given: dict[str, Any], with_cards: bool) -> None:
             "Nothing to plan for: expected an accelerator, a target and a draft model, or the measured cost ratio of a "
             "draft step with an acceptance."
         )
-    of_cards = ("runtime", "node", "draft", "draft_precision", "draft_tensor_parallel", *_OF_TARGET)
+    of_cards = (
+        "runtime",
+        "node",
+        "draft",
+        "draft_precision",
+        "draft_kv_precision",
+        "draft_tensor_parallel",
+        *_OF_TARGET,
+    )
     if not with_cards:
         for name in of_cards:
             if name in given:

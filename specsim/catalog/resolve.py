@@ -21,6 +21,8 @@ from specsim.catalog.strict_yaml import read_yaml
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, shown
 from specsim.planning.sweep import questions
+from specsim.specs.hardware import Hardware
+from specsim.specs.node import Node
 from specsim.specs.precision import KV_BYTES
 from specsim.specs.scenario import Scenario
 
@@ -77,10 +79,21 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
         scenario = validate(Scenario, complete)
         if scenario.hardware is not None:
             check_hardware(scenario.hardware, complete, ("hardware",))
+            _check_node(scenario.hardware, scenario.node, complete)
             _check_plain_step(scenario, complete)
         scenarios.append(scenario)
         varied.append(tuple(zip(paths, values, strict=True)))
     return Resolution(tuple(scenarios), tuple(varied), filled, tuple(dict.fromkeys(remarks)))
+
+
+def _check_node(hardware: Hardware, node: Node | None, document: LocatedDict) -> None:
+    """Refuse a node that is built from other accelerators; what is not in the catalogue may stand anywhere."""
+    name = library.known_name("hardware", hardware.name)
+    if node is None or not node.hardware or name is None:
+        return
+    if name not in {library.known_name("hardware", built) for built in node.hardware}:
+        message = f"{node.name} is built from {', '.join(node.hardware)} and not from {hardware.name}."
+        raise InputError(Fault(message, document.places.get("node", document.place), "node"))
 
 
 def _check_plain_step(scenario: Scenario, document: LocatedDict) -> None:

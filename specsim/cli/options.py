@@ -33,6 +33,7 @@ _QUESTION = (
     click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
     click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
     click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
+    click.option("--draft-kv-precision", metavar="NAME", help="Number format of the draft's cache; default bf16."),
     click.option("--tensor-parallel", metavar="N", help="Devices that split each layer of the target; default 1."),
     click.option("--pipeline-parallel", metavar="N", help="Stages of the target's layers; default 1."),
     click.option("--expert-parallel", metavar="N", help="Groups of devices that hold whole experts; default 1."),

@@ -87,10 +87,12 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
     else:
         same = [name for name in _DESCRIPTION if len(set(islice(table.cells(name), len(table)))) <= 1]
         described = ((name, next(iter(table.cells(name)))) for name in same)
-        told = ((name, short(value)) for name, value in described if value != _UNREMARKABLE.get(name))
-        title = ", ".join(f"{name} {value}" for name, value in told if value)
+        remarkable = ((name, short(value)) for name, value in described if value != _UNREMARKABLE.get(name))
+        title = ", ".join(f"{name} {value}" for name, value in remarkable if value)
         with_cards = next(iter(table.cells("hardware")), None) is not None
-        varied = [name for name in table.columns if "." in name]
+        told = [list(islice(table.cells(name), len(table))) for name in _DESCRIPTION]
+        # A field that is varied by its path shows once, in its own column if it has one.
+        varied = [n for n in table.columns if "." in n and list(islice(table.cells(n), len(table))) not in told]
         shown = (*_DESCRIPTION, *varied, *(_SHOWN if with_cards else _SHOWN_WITHOUT_TIMES))
         if not with_cards:
             same += [name for name in ("batch_size", "context_length") if len(set(table[name].tolist())) <= 1]

@@ -16,7 +16,8 @@ def exchange_operators(of: Pass) -> Iterator[Operator]:
 
     Two all-reduces a layer join the parts of attention and feed-forward, three where there is cross-attention, and
     one those of the embedding; the logits are gathered. With attention shared out by sequences, its all-reduce stays
-    inside one share, and the feed-forward part gathers the tokens of all shares and scatters what it made of them.
+    inside one share; the feed-forward part gathers the tokens of all shares and scatters what it made of them, and the
+    head gathers them once.
     Where every device is a group of experts of its own it gets its tokens one by one, and sends them back; groups
     that see all tokens already join by an all-reduce.
     """
@@ -33,8 +34,7 @@ def exchange_operators(of: Pass) -> Iterator[Operator]:
         if shards > 1:
             yield exchange("all_reduce", "all_reduce", mixing, shards, model.hidden_size * of.attention_tokens)
         sent = model.expert_layers if served.expert_parallel == p else 0
-        if layers > sent:
-            yield exchange("gather_scatter", "gather", 2 * (layers - sent), p, hidden)
+        yield exchange("gather_scatter", "gather", 2 * (layers - sent) + 1, p, hidden)
         if sent and model.experts is not None:
             copies = groups_of_a_token(model.experts, p)
             yield exchange("send_to_experts", "all_to_all", 2 * sent, p, hidden / p * copies)

@@ -31,11 +31,6 @@ class Machine:
         """The efficiencies in force: the runtime's own, or those of the device family."""
         return self.runtime.kernels or self.hardware.kernels
 
-    @property
-    def bandwidth_bytes_per_second(self) -> float:
-        """Peak bandwidth of the device's memory [bytes/s]."""
-        return self.hardware.memory.bandwidth_bytes_per_second
-
     def rate_of(self, precision: Precision) -> str | None:
         """The dense rate at which products with such weights run here, by its name; None if there is none.
 
@@ -50,35 +45,48 @@ class Machine:
         computed = precision.narrow_activations and self.hardware.dense_rate.of(precision.rate) is not None
         return precision.narrow and not computed
 
+    def compute_efficiency(self, rate: str | None) -> float:
+        """Share of a dense rate, by its name, that large matrix products reach."""
+        kernels = self.kernels
+        narrow = None if rate in ("bf16", "fp16") else kernels.compute_efficiency_8bit
+        return narrow or kernels.compute_efficiency
+
+    def attention_memory_efficiency(self, kv_bytes_per_value: float) -> float:
+        """Share of the bandwidth that attention reaches over a cache of so wide values."""
+        kernels = self.kernels
+        narrow = kernels.attention_memory_efficiency_8bit if kv_bytes_per_value < 2 else None
+        return narrow or kernels.attention_memory_efficiency
+
+    def matrix_memory_efficiency(self, narrow: Precision | None) -> float:
+        """Share of the bandwidth that a matrix product reaches with weights of a narrow format, or of 16 bits."""
+        kernels = self.kernels
+        if narrow is None or not self.is_weight_only(narrow):
+            return kernels.memory_efficiency
+        is_4_bit = narrow.weight_bits <= _FOUR_BITS
+        left = kernels.weight_only_4bit_efficiency if is_4_bit else kernels.weight_only_8bit_efficiency
+        return kernels.memory_efficiency * left
+
     def operations_per_second(self, operator: Operator, precision: Precision) -> float:
         """What large runs of an operator reach in a model of such a precision [operations/s].
 
         Raises:
             ValueError: If the hardware has no dense rate for it.
         """
-        kernels = self.kernels
         sixteen = self.hardware.rate_of_16_bits if precision.narrow else precision.rate
         name = sixteen if operator.narrow is None else self.rate_of(operator.narrow)
         rate = None if name is None else self.hardware.dense_rate.of(name)
         if rate is None:
             raise ValueError(f"{self.hardware.name} has no dense rate for {precision.name}")
-        efficiency = kernels.compute_efficiency
-        if name != sixteen and kernels.compute_efficiency_8bit is not None:
-            efficiency = kernels.compute_efficiency_8bit
-        return efficiency * rate
+        return self.compute_efficiency(name) * rate
 
     def bytes_per_second(self, operator: Operator, kv_bytes_per_value: float) -> float:
         """What an operator reaches of the memory's bandwidth [bytes/s]."""
-        kernels = self.kernels
-        efficiency = kernels.memory_efficiency
-        if operator.kind == "attention":
-            efficiency = kernels.attention_memory_efficiency
-            if kv_bytes_per_value < 2 and kernels.attention_memory_efficiency_8bit is not None:
-                efficiency = kernels.attention_memory_efficiency_8bit
-        elif operator.narrow is not None and self.is_weight_only(operator.narrow):
-            is_4_bit = operator.narrow.weight_bits <= _FOUR_BITS
-            efficiency *= kernels.weight_only_4bit_efficiency if is_4_bit else kernels.weight_only_8bit_efficiency
-        return efficiency * self.bandwidth_bytes_per_second
+        efficiency = (
+            self.attention_memory_efficiency(kv_bytes_per_value)
+            if operator.kind == "attention"
+            else self.matrix_memory_efficiency(operator.narrow)
+        )
+        return efficiency * self.hardware.memory.bandwidth_bytes_per_second
 
     @property
     def node_devices(self) -> int:

@@ -26,6 +26,7 @@ from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, Rounds, plan
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
+from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
 from specsim.report.table import Table
 from specsim.specs.acceptance import typical_of
@@ -211,7 +212,7 @@ def _sections(point: _Point) -> Iterable[Section]:
     yield Section("Does the output stay the same?", _SAME_OUTPUT)
     yield Section("Where does it stop paying?", tuple(_break_even(point)))
     if point.cards is not None:
-        yield Section("Which card entries were used?", tuple(_entries(*point.cards)))
+        yield Section("Which card entries were used?", tuple(card_entries(*point.cards)))
 
 
 _SAME_OUTPUT = (
@@ -334,7 +335,7 @@ def _break_even(point: _Point) -> Iterable[str]:
 _ENDS = {
     "cost": "",
     "search": " and maybe beyond",
-    "draft_memory": " (beyond, the draft does not fit)",
+    "draft_memory": " (beyond, a round that drafts does not fit)",
     "memory": " (beyond, nothing fits)",
 }
 
@@ -343,31 +344,6 @@ def _told(stretches: list[Stretch]) -> str:
     if not stretches:
         return "nowhere that fits"
     return "from " + ", and from ".join(f"{s.first} to {s.last}{_ENDS[s.ended_by]}" for s in stretches)
-
-
-def _entries(machine: Machine, target: ServedModel) -> Iterable[str]:
-    hardware, kernels, runtime = machine.hardware, machine.kernels, machine.runtime
-    number_format = machine.rate_of(target.precision)
-    rate = hardware.dense_rate.of(number_format) or 0.0 if number_format is not None else 0.0
-    memory = hardware.memory
-    yield (
-        f"hardware {hardware.name}: {memory.bandwidth_bytes_per_second / 1e12:g} TB/s, {rate / 1e12:g} TFLOP/s dense "
-        f"at {number_format}, {memory.capacity_bytes / 1e9:g} GB"
-    )
-    if machine.node is not None:
-        yield f"node {machine.node.name}: {machine.node.devices} devices"
-    yield (
-        f"kernels {kernels.name}, by the {'runtime' if runtime.kernels is not None else 'hardware'} card: "
-        f"memory {kernels.memory_efficiency:g}, attention memory {kernels.attention_memory_efficiency:g}, "
-        f"compute {kernels.compute_efficiency:g}, {kernels.matrix_overhead_seconds * 1e6:g} us a matrix product, "
-        f"{kernels.attention_overhead_seconds * 1e6:g} us an attention call"
-    )
-    yield (
-        f"runtime {runtime.name}: {runtime.layer_overhead_seconds * 1e6:.4g} us a layer, "
-        f"{runtime.step_overhead_seconds * 1e3:g} ms a step, {runtime.round_overhead_seconds * 1e3:g} ms a round, "
-        f"{runtime.draft_step_overhead_seconds * 1e3:g} ms a draft step; limits taken by {runtime.aggregation}, "
-        f"{runtime.corner} corner"
-    )
 
 
 def _operator_table(point: _Point) -> Table:

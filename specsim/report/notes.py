@@ -30,7 +30,8 @@ def _assumed(answer: Answer) -> Iterator[str]:
     scenario = answer.scenario
     draft, acceptance = answer.draft, answer.draft.acceptance
     served = [one for one in (scenario.target, draft) if isinstance(one, ServedModel)]
-    idle = _without_effect(answer.block.question.machine, scenario, served)
+    # A sweep over fields of cards has one list, whatever counts at which of its values.
+    idle = set() if answer.block.varied else _without_effect(answer.block.question.machine, scenario, served)
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
         if card is not None:
             yield from _unpublished(card, idle)
@@ -132,10 +133,11 @@ def _infeasible(answer: Answer) -> Iterator[str]:
     drafts = rounds.axes.gamma > 0
     feasible = np.broadcast_to(rounds.feasible, rounds.axes.shape)
     something, some_draft = feasible.any(axis=0), (feasible & drafts).any(axis=0)
-    if not something.any():
-        yield f"anything at any point, by {_limits(rounds.fit, np.asarray(~something))}"
-    elif not something.all():
-        yield f"not even the target at some points, by {_limits(rounds.fit, np.asarray(~something))}"
+    if not something.all():
+        # Where the target is asked about alone, the draft has no part in it.
+        nothing = ~something & ~drafts if (~drafts).any() else ~something & drafts
+        where = "not even the target at some points" if something.any() else "anything at any point"
+        yield f"{where}, by {_limits(rounds.fit, nothing)}"
     alone = something & ~some_draft
     if drafts.any() and alone.any():
         yield f"the draft at some points, by {_limits(rounds.fit, np.asarray(alone & drafts))}; gamma 0 is all there is"

@@ -220,6 +220,17 @@ def _axis_values(part: object) -> Iterable[int]:
     return [first * int(factor) ** k for k in range(last.bit_length() + 1) if first * int(factor) ** k <= last]
 
 
+def length() -> Kind:
+    """A number of tokens, where ``k`` stands for 1024 as it does along an axis."""
+    number_of = whole(0)
+
+    def read(value: object) -> int:
+        written = isinstance(value, str) and _WHOLE.fullmatch(value)
+        return int(number_of.read(_axis_number(str(value)) if written else value))
+
+    return Kind(read, _same, {"type": ["integer", "string"]})
+
+
 def axis(minimum: int, maximum: int = _LARGEST) -> Kind:
     """Whole numbers along one axis of a grid: a number, a list, a range ``1..16`` or a doubling ``1..256*2``."""
     expected = (
@@ -256,6 +267,7 @@ UsdPerHour = Annotated[float, quantity(units.PRICE, positive=True)]
 Date = Annotated[str, date()]
 Count = Annotated[int, whole(1)]
 CountOrZero = Annotated[int, whole(0)]
+Length = Annotated[int, length()]
 DraftLength = Annotated[int, whole(1, LONGEST_DRAFT)]
 Flag = Annotated[bool, flag()]
 Probability = Annotated[float, number(0, 1)]

@@ -98,12 +98,6 @@ class Scenario:
                 raise Contradiction(f"A {field} says nothing without hardware and target.", field)
         if self.hardware is None and self.costs is not None and self.costs.plain_step_at is not None:
             raise Contradiction("Without hardware and target a plain step holds everywhere; leave out where.", "costs")
-        if self.node is not None and self.hardware is not None:
-            built = self.node.hardware
-            if built and self.hardware.name not in built:
-                raise Contradiction(
-                    f"Node {self.node.name} is built from {', '.join(built)} and not from {self.hardware.name}."
-                )
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
         if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
             raise Contradiction(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from specsim.errors import Contradiction
 from specsim.specs.attention import GroupedAttention
-from specsim.specs.fields import Count, CountOrZero, Probability, choice, record
+from specsim.specs.fields import Count, Length, Probability, choice, record
 from specsim.specs.model import Model, Modules
 from specsim.specs.precision import KV_BYTES, PrecisionName
 
@@ -35,7 +35,7 @@ class ServedModel:
     expert_parallel: Count = 1
     attention_data_parallel: Count = 1
     offloaded: Probability = 0.0
-    source_tokens: CountOrZero = 0
+    source_tokens: Length = 0
 
     def __post_init__(self) -> None:
         model, name = self.model, self.model.name

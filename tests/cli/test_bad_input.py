@@ -190,6 +190,7 @@ OPTIONS = {
     "--precision": [*NO_PRECISION, ("fp8", "fp8-w8a8 or fp8-w8a16"), ("int3", "int4-w4a16-g128")],
     "--kv-precision": NO_PRECISION,
     "--draft-precision": NO_PRECISION,
+    "--draft-kv-precision": NO_PRECISION,
     "--tensor-parallel": [*NO_COUNT, ("3", "tensor_parallel 3 does not divide"), ("64", "does not divide")],
     "--pipeline-parallel": [*NO_COUNT, ("33", "has only 32 layers"), ("16", "16 devices are more than one server")],
     "--expert-parallel": [*NO_COUNT, ("2", "does not divide the 1 devices"), ("1k", "expected a whole number")],
@@ -218,7 +219,7 @@ OPTIONS_OF = {
         "--output": NO_OUTPUT,
     },
 }
-SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "is built from", "more than one server")
+SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one server")
 """Facts about several options together: whole sentences."""
 
 

@@ -362,7 +362,7 @@ def test_attention_shared_out_by_sequences(groups, own):
     by_hand["attention"] = cached(queries, kv, 48, own, 5, 300)
     by_hand["output"] = product(queries, 2048, 48, own * 5)
     inside = {"all_reduce": (48, 2, 48 * 2048 * 2 * 15)} if groups == 2 else {}
-    whole = {"gather_scatter": (96, 4, 96 * 2048 * 2 * 30), "gather_logits": (1, 4, 2 * 151_936 * 30)}
+    whole = {"gather_scatter": (97, 4, 97 * 2048 * 2 * 30), "gather_logits": (1, 4, 2 * 151_936 * 30)}
     assert sent(found(model, 6, 5, 300)) == inside | whole
     agree(found(model, 6, 5, 300), by_hand)
 
@@ -380,12 +380,13 @@ def test_tokens_are_sent_to_experts(name, hidden, sparse, dense, count, top_k, v
     runs, _, message = exchanges.pop("send_to_experts")
     assert (runs, message) == (2 * sparse, pytest.approx(2 * sparse * hidden * 2 * 16 / 8 * copies, rel=1e-12))
     assert exchanges.pop("gather_logits") == (1, 8, 2 * vocabulary * 16)
-    assert exchanges == ({"gather_scatter": (2 * dense, 8, 2 * dense * hidden * 2 * 16)} if dense else {})
+    # Layers without experts gather and scatter, and the head gathers once.
+    assert exchanges == {"gather_scatter": (2 * dense + 1, 8, (2 * dense + 1) * hidden * 2 * 16)}
 
 
 def test_groups_of_several_devices_gather_all_tokens():
     exchanges = sent(found(served("deepseek-v3", 8, attention_data_parallel=8, expert_parallel=4), 16, 1, 300))
-    assert exchanges["gather_scatter"] == (122, 8, 122 * 7168 * 2 * 16)
+    assert exchanges["gather_scatter"] == (123, 8, 123 * 7168 * 2 * 16)
     assert set(exchanges) == {"gather_scatter", "gather_logits"}
 
 

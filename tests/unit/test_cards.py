@@ -134,9 +134,11 @@ COUNTS = {
 
 
 def test_no_model_is_left_uncounted():
-    # Only its name says how many parameters Qwen2.5-3B has.
-    assert set(library.names("model")) == {*COUNTS, "qwen2.5-3b"}
-    assert card("model", "qwen2.5-3b").parameters / 1e9 == pytest.approx(3.09, abs=0.005)
+    # Only their names say how many parameters these have, in billions.
+    named = {"qwen2.5-3b": 3.09, "qwen3-next-80b-a3b": 80}
+    assert set(library.names("model")) == {*COUNTS, *named}
+    for name, billions in named.items():
+        assert card("model", name).parameters / 1e9 == pytest.approx(billions, rel=0.005)
 
 
 @pytest.mark.parametrize("name", COUNTS)
