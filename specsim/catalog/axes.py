@@ -33,6 +33,8 @@ def path_axes(document: LocatedDict) -> dict[str, list[Any]]:
             faults.append(
                 Fault(f"expected a list of single values, found {found}.", *place_of(document, ("grid", path)))
             )
+        if any(type(a) is type(b) and a == b for i, a in enumerate(values) for b in values[:i]):
+            faults.append(Fault("expected each value once.", *place_of(document, ("grid", path))))
         same = [other for other in axes if other != path and _spelled_out(other) == _spelled_out(path)]
         if same:
             faults.append(Fault(f"this is the field of {same[0]} too.", *place_of(document, ("grid", path))))

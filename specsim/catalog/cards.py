@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specsim.catalog import library
-from specsim.catalog.plausible import check_hardware
+from specsim.catalog.plausible import check_hardware, check_head, check_node
 from specsim.catalog.resolve import hardware_document
 from specsim.catalog.validate import validate
 from specsim.errors import Place
@@ -42,6 +42,10 @@ def card(kind: str, name: str, asked_at: Place | None = None) -> Card:
     found: Card = validate(RECORDS[kind], document)
     if isinstance(found, Hardware):
         check_hardware(found, document)
+    if isinstance(found, Node):
+        check_node(found, document)
+    if isinstance(found, HEADS):
+        check_head(found, document)
     return found
 
 

@@ -87,8 +87,16 @@ def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | N
     if name is not None:
         return root() / shelf.folder / f"{name}.yaml"
     close = nearest(comparable(wanted), sorted(_known_names(kind)))
+    other = next((other for other in SHELVES.values() if known_name(other.kind, wanted) is not None), None)
+    if other is not None:
+        close = f"That is the name of a {other.what}."
     message = f"no {shelf.what} is called {shown(wanted)}. {close} See: specsim catalog list {kind}."
     raise InputError(Fault(message.replace("  ", " "), asked_at or Place(), field))
+
+
+def is_shipped(file: str) -> bool:
+    """Whether a file is a card of the catalogue."""
+    return Path(file).is_relative_to(root())
 
 
 def known_name(kind: str, name: str) -> str | None:

@@ -16,14 +16,14 @@ from specsim.catalog import library
 from specsim.catalog.acceptances import acceptance_of
 from specsim.catalog.axes import axes_of, only_grid_axes, path_axes, set_field
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
-from specsim.catalog.plausible import check_hardware
+from specsim.catalog.plausible import check_hardware, check_node
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, shown
 from specsim.planning.sweep import questions
 from specsim.specs.hardware import Hardware
 from specsim.specs.node import Node
-from specsim.specs.precision import KV_BYTES
+from specsim.specs.precision import KV_BYTES, PRECISIONS
 from specsim.specs.scenario import Scenario
 
 DEFAULT_RUNTIME = "typical"
@@ -75,21 +75,49 @@ def resolve(written: LocatedDict, folder: Path | None = None) -> Resolution:
             combination["grid"] = only_grid_axes(combination["grid"])
         for path, value in zip(paths, values, strict=True):
             set_field(combination, path, value, place_of(filled, ("grid", path))[0])
-        complete = _Filler(folder, remarks).fill(combination)
-        scenario = validate(Scenario, complete)
-        if scenario.hardware is not None:
-            check_hardware(scenario.hardware, complete, ("hardware",))
-            _check_node(scenario.hardware, scenario.node, complete)
-            _check_plain_step(scenario, complete)
+        try:
+            scenario = _checked(_Filler(folder, remarks).fill(combination), what_if=tuple(paths))
+        except InputError as error:
+            raise _at_its_axis(error, filled, dict(zip(paths, values, strict=True))) from None
         scenarios.append(scenario)
         varied.append(tuple(zip(paths, values, strict=True)))
     return Resolution(tuple(scenarios), tuple(varied), filled, tuple(dict.fromkeys(remarks)))
 
 
-def _check_node(hardware: Hardware, node: Node | None, document: LocatedDict) -> None:
+def _checked(complete: LocatedDict, what_if: tuple[str, ...]) -> Scenario:
+    """The scenario of a filled document, once its cards are plausible beside each other.
+
+    Figures of an accelerator that are varied on purpose are not held against those of the catalogue.
+    """
+    scenario = validate(Scenario, complete)
+    if scenario.hardware is not None:
+        if not any(path.startswith("hardware.") for path in what_if):
+            check_hardware(scenario.hardware, complete, ("hardware",))
+        if scenario.node is not None:
+            check_node(scenario.node, complete, ("node",))
+            _check_built_from(scenario.hardware, scenario.node, complete)
+        _check_plain_step(scenario, complete)
+    return scenario
+
+
+def _at_its_axis(error: InputError, document: LocatedDict, values: dict[str, object]) -> InputError:
+    """The same faults; those that would blame a card of the catalogue, which an axis made wrong, at that axis."""
+    faults = []
+    for fault in error.faults:
+        path = next((path for path in values if fault.path and path.endswith(fault.path.rpartition(".")[0])), None)
+        path = path or next(iter(values), None)
+        if path is None or fault.place.file is None or not library.is_shipped(fault.place.file):
+            faults.append(fault)
+            continue
+        place, _ = place_of(document, ("grid", path))
+        faults.append(Fault(f"with {shown(values[path])}: {fault.message}", place, f"grid.{path}"))
+    return InputError(dict.fromkeys(faults))
+
+
+def _check_built_from(hardware: Hardware, node: Node, document: LocatedDict) -> None:
     """Refuse a node that is built from other accelerators; what is not in the catalogue may stand anywhere."""
     name = library.known_name("hardware", hardware.name)
-    if node is None or not node.hardware or name is None:
+    if not node.hardware or name is None:
         return
     if name not in {library.known_name("hardware", built) for built in node.hardware}:
         message = f"{node.name} is built from {', '.join(node.hardware)} and not from {hardware.name}."
@@ -118,6 +146,7 @@ class _Filler:
         self.folder = folder
         self.remarks = remarks
         self.faults: list[Fault] = []
+        self.sixteen = DEFAULT_PRECISION
 
     def fill(self, written: LocatedDict) -> LocatedDict:
         """The filled document.
@@ -143,6 +172,7 @@ class _Filler:
             with self._collecting():
                 path = place_of(document, ("hardware", "kernels"))[1]
                 document["hardware"] = hardware_document(document["hardware"], self.folder, path)
+            self.sixteen = _sixteen_bits(document["hardware"])
         if "target" in document:
             target = self._served(document, "target", {}, "target")
             document["target"] = target
@@ -180,11 +210,14 @@ class _Filler:
         else:
             served = LocatedDict({"model": written}, place, {"model": place})
         self._card(served, "model", "model", path)
-        _default(served, "precision", defaults.get("precision", DEFAULT_PRECISION))
         if self.inherit:
+            model = served.get("model")
+            published = model.get("published_precision") if isinstance(model, dict) else None
+            is_narrow = isinstance(published, str) and published in PRECISIONS and PRECISIONS[published].narrow
+            _default(served, "precision", published if is_narrow else self.sixteen)
             precision = served["precision"]
             is_cached = isinstance(precision, str) and precision in KV_BYTES
-            _default(served, "kv_precision", precision if is_cached else DEFAULT_PRECISION)
+            _default(served, "kv_precision", precision if is_cached else self.sixteen)
             _default(served, "tensor_parallel", defaults.get("tensor_parallel", 1))
             if "source_tokens" in defaults and _has_encoder(served):
                 _default(served, "source_tokens", defaults["source_tokens"])
@@ -271,6 +304,13 @@ def _inherited(target: Any) -> dict[str, Any]:
     held = target if isinstance(target, dict) else {}
     found = {name: held.get(name) for name in ("tensor_parallel", "source_tokens")}
     return {name: number for name, number in found.items() if type(number) is int and number > 0}
+
+
+def _sixteen_bits(hardware: dict[str, Any]) -> str:
+    """The number format of 16 bits that an accelerator computes in."""
+    rates = hardware.get("dense_rate")
+    known = rates if isinstance(rates, dict) else {}
+    return "fp16" if "fp16" in known and DEFAULT_PRECISION not in known else DEFAULT_PRECISION
 
 
 def _has_encoder(served: LocatedDict) -> bool:

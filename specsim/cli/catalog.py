@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from specsim.cli.options import KINDS
@@ -88,5 +90,8 @@ def template(kind: str, output: str | None) -> None:
     """
     from specsim.catalog import library
     from specsim.cli import render
+    from specsim.errors import Fault, InputError, Place
 
+    if output is not None and Path(output).exists():
+        raise InputError(Fault(f"{output} exists; a template does not replace it.", Place(parameter="output")))
     render.deliver([library.template(kind)], output)

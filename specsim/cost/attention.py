@@ -74,12 +74,13 @@ def _over_cache(
             # A new token is the last one of its own window.
             in_reach = context if window is None else np.minimum(context, window - 1.0)
             per_token = of.served.cached_values_per_device * layers * of.served.kv_bytes_per_value
-            pairs = of.attention_sequences * _pairs(of.tokens_per_sequence, context, window)
+            pairs = _pairs(of.tokens_per_sequence, context, window)
             yield Operator(
                 name=name,
                 kind="attention",
                 runs=layers,
-                operations=operations_per_pair * layers * pairs,
+                # The product over the batch comes last: it makes the array of all points.
+                operations=operations_per_pair * layers * pairs * of.attention_sequences,
                 stored_bytes=per_token * (of.attention_sequences * in_reach) + small_parameters * layers * SIXTEEN_BITS,
                 activation_bytes=moved_values * layers * SIXTEEN_BITS * of.attention_tokens,
             )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from specsim.cost.operators import Operator
 from specsim.specs.hardware import Hardware, Kernels, Link
 from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
-from specsim.specs.precision import Precision
+from specsim.specs.precision import PRECISIONS, Precision
 from specsim.specs.runtime import Runtime
 
-_FOUR_BITS = 5.0
-"""Formats of at most so many bits are widened by the kernels of 4-bit weights."""
+_FOUR_BITS = PRECISIONS["int4-w4a16-g128"].weight_bits
+"""Bits of the weights from which the efficiency of 4-bit kernels was measured, scales included."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class Machine:
         kernels = self.kernels
         if narrow is None or not self.is_weight_only(narrow):
             return kernels.memory_efficiency
-        is_4_bit = narrow.weight_bits <= _FOUR_BITS
-        left = kernels.weight_only_4bit_efficiency if is_4_bit else kernels.weight_only_8bit_efficiency
-        return kernels.memory_efficiency * left
+        share = min(max((narrow.weight_bits - _FOUR_BITS) / (8 - _FOUR_BITS), 0.0), 1.0)
+        least, most = kernels.weight_only_4bit_efficiency, kernels.weight_only_8bit_efficiency
+        return kernels.memory_efficiency * (least + share * (most - least))
 
     def operations_per_second(self, operator: Operator, precision: Precision) -> float:
         """What large runs of an operator reach in a model of such a precision [operations/s].

@@ -48,28 +48,32 @@ def fit(
     Every sequence keeps ``context_length + tokens_per_sequence`` tokens in the cache of every model; where only one
     token is new nothing is drafted, and the drafter is not there.
     """
-    capacity = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
+    # Whole bytes from here on, so that sums over any number of sequences are whole too.
+    capacity = np.floor(machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization)
     slots = context_length + tokens_per_sequence
     groups = target.attention_data_parallel
     own = sequence_bytes(target, tokens_per_sequence, context_length)
-    own = own + activation_bytes_per_token(target) * tokens_per_sequence
-    weights = np.asarray(target.device_weight_bytes)
-    most_slots, drafts = np.asarray(float(target.model.max_positions)), tokens_per_sequence > 1
-    of_draft, draft_weights = np.zeros(()), np.zeros(())
+    own = np.ceil(own + activation_bytes_per_token(target) * tokens_per_sequence)
+    weights = np.ceil(target.device_weight_bytes)
+    drafts = tokens_per_sequence > 1
+    most_slots: Array = np.asarray(float(target.model.max_positions))
+    of_draft: Array = np.zeros(())
+    draft_weights: Array = np.zeros(())
     if draft is not None:
-        of_draft = drafts * sequence_bytes(draft, tokens_per_sequence, context_length)
-        draft_weights = drafts * np.asarray(draft.device_weight_bytes)
+        of_draft = np.where(drafts, np.ceil(sequence_bytes(draft, tokens_per_sequence, context_length)), 0.0)
+        draft_weights = np.where(drafts, np.ceil(draft.device_weight_bytes), 0.0)
         shortest = min(target.model.max_positions, draft.model.max_positions)
         most_slots = np.where(drafts, float(shortest), most_slots)
-    drafter = draft_weights + sequences * of_draft
-    needed = weights + np.ceil(sequences / groups) * own + drafter
+    fullest = np.ceil(sequences / groups)
+    caches = sequences * (own + of_draft) if groups == 1 else fullest * own + sequences * of_draft
+    needed = (weights + draft_weights) + caches
     beyond = slots > most_slots
     without_cache = np.where(weights + draft_weights > capacity, np.int8(1), np.int8(2))
     limit = np.where(beyond, np.int8(3), (needed > capacity) * without_cache)
     room = np.maximum(capacity - weights - draft_weights, 0.0)
     return Fit(
         needed_bytes=needed,
-        draft_bytes=drafter,
+        draft_bytes=draft_weights + sequences * of_draft,
         limit=limit,
         excess_bytes=np.maximum(needed - capacity, 0.0) if limit.any() else np.zeros(()),
         max_batch_size=np.where(beyond, 0.0, _most_sequences(room, own, of_draft, groups)),

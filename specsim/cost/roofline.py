@@ -43,6 +43,7 @@ class PassTime:
         limited_seconds: Part of it by the roofline: waiting for memory or for arithmetic [s].
         memory_seconds: Part of that which waits for memory [s].
         network_seconds: Part that waits for other devices [s].
+        stage_seconds: Part of that which waits for the slowest stage of a pipeline [s].
         overhead_seconds: Fixed costs of kernels and software [s].
         host_seconds: Part that waits for weights from the host, beyond all others [s].
         operations: Arithmetic on one device.
@@ -53,6 +54,7 @@ class PassTime:
     limited_seconds: Array
     memory_seconds: Array
     network_seconds: Array
+    stage_seconds: Array
     overhead_seconds: Array
     host_seconds: Array
     operations: Array
@@ -77,10 +79,11 @@ class PassTime:
     @property
     def bound(self) -> NDArray[np.int8]:
         """What the pass waits for most, as an index into ``BOUNDS``."""
-        memory, compute, network, overhead, host = self.parts
+        memory, compute, *others = self.parts
         code = np.array(compute > memory, dtype=np.int8)
         most = np.maximum(memory, compute)
-        for index, part in ((2, network), (3, overhead), (4, host)):
+        for index, part in enumerate(others, start=2):
+            # Most passes wait for some of these at no point at all.
             if part.any():
                 np.copyto(code, np.int8(index), where=part > most)
                 most = np.maximum(most, part)
@@ -97,7 +100,8 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     # Attention has the largest arrays, one entry per context; it is added last, to sums of small ones.
     timed.sort(key=lambda t: t.operator.kind == "attention")
     runtime = machine.runtime
-    network = _total(t.network_seconds for t in timed) + _waiting_for_stages(timed, of, machine)
+    waiting = _waiting_for_stages(timed, of, machine)
+    network = _total(t.network_seconds for t in timed) + waiting
     kernels = sum(t.overhead_seconds for t in timed)
     overhead = np.asarray(kernels + _layer_overhead_seconds(of.served, machine) + runtime.step_overhead_seconds)
     if runtime.aggregation == "operator":
@@ -114,6 +118,7 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
         limited_seconds=limited,
         memory_seconds=memory_bound,
         network_seconds=network,
+        stage_seconds=waiting,
         overhead_seconds=overhead,
         host_seconds=host,
         operations=_total(t.operations for t in timed),
@@ -122,7 +127,7 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
 
 
 def _waiting_for_stages(timed: list[OperatorTime], of: Pass, machine: Machine) -> Array:
-    """What the parts of a batch wait for the slowest stage, once there are as many parts as stages [s].
+    """What the parts of a batch wait for the slowest stage, through which all of them have to go [s].
 
     Layers are shared out as evenly as they can be; the last stage, which has the head, is never the one with more.
     """
@@ -132,11 +137,9 @@ def _waiting_for_stages(timed: list[OperatorTime], of: Pass, machine: Machine) -
     at_the_end = _total(t.seconds for t in timed if t.operator.name in _AT_THE_END)
     of_layers = _total(t.seconds for t in timed if t.operator.name not in _OUTSIDE_LAYERS)
     of_layers = of_layers + _layer_overhead_seconds(of.served, machine)
-    fewest = layers // stages
-    last = of_layers * (fewest / layers) + at_the_end
+    last = of_layers * (layers // stages / layers) + at_the_end
     slowest = np.maximum(of_layers * (-(-layers // stages) / layers), last)
-    waiting = stages * slowest - (of_layers + at_the_end)
-    return np.where(of.sequences >= stages, waiting, 0.0)
+    return np.maximum(np.minimum(stages, of.sequences) * slowest - (of_layers + at_the_end), 0.0)
 
 
 _AT_THE_END = ("head", "gather_logits", "sampling")

@@ -76,6 +76,10 @@ def plain_step(target: ServedModel, batch_size: ArrayLike, context_length: Array
     return Pass(target, np.asarray(batch_size, dtype=float), np.ones(()), np.asarray(context_length, dtype=float))
 
 
+_MOST_TIMES = 100
+"""No software takes so many times what its kernels take."""
+
+
 def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, batch: int, context: int) -> Machine:
     """The machine whose runtime takes exactly the measured time for one plain step at one operating point.
 
@@ -85,14 +89,18 @@ def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, b
         InputError: If the measured step is faster than the kernels alone allow; the text gives that limit.
     """
     bare = replace(machine, runtime=replace(machine.runtime, layer_overhead_seconds=0.0))
-    time = pass_time(plain_step(target, batch, context), bare)
-    least = float(time.seconds)
+    least = float(pass_time(plain_step(target, batch, context), bare).seconds)
     if plain_step_seconds < least:
         raise InputError(
             f"A plain step of {plain_step_seconds * 1e3:g} ms at batch {batch}, context {context} is faster than "
             f"the {least * 1e3:.4g} ms that {machine.hardware.name} needs under runtime {machine.runtime.name} "
             "without any cost per layer; check hardware, precision and tensor parallelism."
         )
-    # While the device waits for weights from the host, a cost per layer hides behind them.
-    layer = (plain_step_seconds - (least - float(time.host_seconds))) / target.model.layers
+    if plain_step_seconds > _MOST_TIMES * least:
+        raise InputError(
+            f"A plain step of {plain_step_seconds * 1e3:g} ms at batch {batch}, context {context} is "
+            f"{plain_step_seconds / least:.0f} times the {least * 1e3:.4g} ms that the kernels need on "
+            f"{machine.hardware.name}; is it in milliseconds, and of one step?"
+        )
+    layer = (plain_step_seconds - least) / target.model.layers
     return replace(machine, runtime=replace(machine.runtime, layer_overhead_seconds=layer))

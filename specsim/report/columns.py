@@ -78,17 +78,17 @@ class Answer:
     @property
     def limit_excess_bytes(self) -> np.ndarray | None:
         """By how much one device's memory is exceeded, in whole bytes."""
-        return None if self.rounds.fit is None else _whole(np.ceil(self.rounds.fit.excess_bytes))
+        return None if self.rounds.fit is None else _whole(self.rounds.fit.excess_bytes)
 
     @property
     def memory_bytes(self) -> np.ndarray | None:
         """Weights, caches and activations on one device, in whole bytes."""
-        return None if self.rounds.fit is None else _whole(np.ceil(self.rounds.fit.needed_bytes))
+        return None if self.rounds.fit is None else _whole(self.rounds.fit.needed_bytes)
 
     @property
     def draft_memory_bytes(self) -> np.ndarray | None:
         """Weights and cache of the drafter on one device, in whole bytes."""
-        return None if self.rounds.fit is None else _whole(np.ceil(self.rounds.fit.draft_bytes))
+        return None if self.rounds.fit is None else _whole(self.rounds.fit.draft_bytes)
 
     @property
     def max_batch_size(self) -> np.ndarray | None:

@@ -254,6 +254,8 @@ def _plain(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str
         if float(seconds) > 0
     )
     yield f"{float(time.seconds) * 1e3:.3f} ms, mostly for {BOUNDS[int(time.bound)]}: {shares}."
+    if float(time.stage_seconds) > 0:
+        yield f"Of the network's share, {float(time.stage_seconds) * 1e3:.3f} ms wait for the slowest stage."
 
 
 def _drafter(point: _Point) -> Iterable[str]:
@@ -353,9 +355,26 @@ def _operator_table(point: _Point) -> Table:
         for name, one in point.passes():
             times = [time_of_operator(operator, one, point.cards[0]) for operator in operators(one)]
             found += [(name, time.operator.name, time.operator.runs, *_figures(time)) for time in times]
+            found += [(name, *row) for row in _beside_operators(one, times, point.cards[0])]
     names = ("pass", "operator", "runs", "ms", "operations", "moved_bytes", "bound")
     columns = {name: np.array([row[i] for row in found], dtype=object) for i, name in enumerate(names)}
     return Table(columns, (len(found),))
+
+
+def _beside_operators(
+    one: Pass, times: list[OperatorTime], machine: Machine
+) -> Iterable[tuple[str, int, float, float, float, str]]:
+    """What a pass takes beyond its operators, so that the rows add up to it."""
+    whole = pass_time(one, machine)
+    stages, host = float(whole.stage_seconds), float(whole.host_seconds)
+    software = float(whole.overhead_seconds) - sum(time.overhead_seconds for time in times)
+    for name, seconds, bound in (
+        ("software", software, "overhead"),
+        ("stages", stages, "network"),
+        ("host", host, "host"),
+    ):
+        if seconds > 0:
+            yield name, one.served.model.layers if name == "software" else 1, seconds * 1e3, 0.0, 0.0, bound
 
 
 def _figures(time: OperatorTime) -> tuple[float, float, float, str]:

@@ -35,6 +35,8 @@ def _assumed(answer: Answer) -> Iterator[str]:
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
         if card is not None:
             yield from _unpublished(card, idle)
+    if scenario.node is None and any(one.devices > 1 for one in served) and scenario.hardware is not None:
+        yield f"devices of {scenario.hardware.name} are linked as through a switch (no node card)"
     yield from _of_costs(scenario)
     if answer.block.question.machine is not None:
         for one in served:
@@ -47,8 +49,9 @@ def _assumed(answer: Answer) -> Iterator[str]:
     if isinstance(draft, DraftModel) and scenario.target is not None:
         own, other = draft.model.vocab_size, scenario.target.model.vocab_size
         # Padded tables of one tokenizer differ by less than this.
-        if abs(own - other) > 0.01 * other:
+        if abs(own - other) > 0.002 * other:
             yield f"{name} drafts for another vocabulary ({own} tokens for {other}), which not every engine can do"
+    yield from _searched_to_the_end(answer)
 
 
 def _of_model(served: ServedModel, machine: Machine) -> Iterator[str]:
@@ -126,6 +129,14 @@ def _extrapolated(answer: Answer) -> Iterator[str]:
         yield f"gamma {beyond.min()} and above lies beyond the recorded {answer.draft.acceptance.label}{use}"
 
 
+def _searched_to_the_end(answer: Answer) -> Iterator[str]:
+    """Where the longest draft that was tried is the best."""
+    gamma = answer.rounds.axes.gamma
+    longest = int(gamma.max())
+    if longest > 0 and np.broadcast_to(answer.rounds.best, answer.rounds.axes.shape)[(gamma == longest)[:, 0, 0]].any():
+        yield f"no draft longer than {longest} was tried, and it is the best at some points"
+
+
 def _infeasible(answer: Answer) -> Iterator[str]:
     rounds = answer.rounds
     if rounds.fit is None or not rounds.fit.limit.any():
@@ -137,10 +148,24 @@ def _infeasible(answer: Answer) -> Iterator[str]:
         # Where the target is asked about alone, the draft has no part in it.
         nothing = ~something & ~drafts if (~drafts).any() else ~something & drafts
         where = "not even the target at some points" if something.any() else "anything at any point"
-        yield f"{where}, by {_limits(rounds.fit, nothing)}"
+        least = "" if something.any() else _least_needed(answer, nothing)
+        yield f"{where}, by {_limits(rounds.fit, nothing)}{least}"
     alone = something & ~some_draft
     if drafts.any() and alone.any():
         yield f"the draft at some points, by {_limits(rounds.fit, np.asarray(alone & drafts))}; gamma 0 is all there is"
+
+
+def _least_needed(answer: Answer, where: np.ndarray) -> str:
+    """How much the least of some points needs, and how much there is, where memory is what stands against it."""
+    fit, machine = answer.rounds.fit, answer.block.question.machine
+    if fit is None or machine is None:
+        return ""
+    needed, limit = (np.broadcast_to(values, where.shape)[where] for values in (fit.needed_bytes, fit.limit))
+    if not needed.size or (limit == LIMITS.tolist().index("position")).all():
+        positions = [one.model.max_positions for one in (answer.scenario.target, answer.draft_model) if one is not None]
+        return f" ({min(positions):,} positions)" if positions else ""
+    there = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
+    return f" (at least {needed.min() / 1e9:.1f} GB a device, of {there / 1e9:.1f})"
 
 
 def _limits(fit: Fit, where: np.ndarray) -> str:

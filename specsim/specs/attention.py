@@ -145,6 +145,12 @@ class GatedDelta:
     convolution_width: Count = 4
     state_precision: Annotated[str, choice(*STATE_BYTES)] = "fp32"
 
+    def __post_init__(self) -> None:
+        if self.value_heads % self.key_heads:
+            raise Contradiction(
+                f"{self.key_heads} key_heads do not divide {self.value_heads} value_heads.", "key_heads"
+            )
+
     @property
     def heads(self) -> int:
         """Heads that devices may share out."""
@@ -197,6 +203,10 @@ class Mamba2:
     state_size: Count
     convolution_width: Count = 4
     state_precision: Annotated[str, choice(*STATE_BYTES)] = "fp32"
+
+    def __post_init__(self) -> None:
+        if self.heads % self.groups:
+            raise Contradiction(f"{self.groups} groups do not divide {self.heads} heads.", "groups")
 
     @property
     def channels(self) -> int:

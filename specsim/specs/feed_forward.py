@@ -62,6 +62,9 @@ class Experts:
     def __post_init__(self) -> None:
         if self.top_k > self.count:
             raise Contradiction(f"A token cannot be sent to {self.top_k} of {self.count} experts.", "top_k")
+        for field in ("shared_intermediate_size", "shared_gate"):
+            if getattr(self, field) and not self.shared:
+                raise Contradiction("It says nothing without shared experts; give shared, 1 for one of them.", field)
 
     def layers_among(self, layers: int) -> int:
         """How many of a model's layers have experts."""

@@ -79,8 +79,8 @@ class Kernels(Card):
         compute_efficiency: Share of the dense peak that a large matrix product reaches (e_c).
         attention_memory_efficiency_8bit: Share of the bandwidth with a cache of 8 bits; as with 16 if absent.
         compute_efficiency_8bit: Share of the dense peak of 8 and 4 bits; as of 16 if absent.
-        weight_only_8bit_efficiency: Share of e_m left where weights of 5 to 8 bits are widened on the way.
-        weight_only_4bit_efficiency: The same for weights of fewer bits.
+        weight_only_8bit_efficiency: Share of e_m left where weights of 8 bits are widened on the way.
+        weight_only_4bit_efficiency: The same for weights of 4 bits; in between by the number of bits.
         link_efficiency: Share of the one-way link bandwidth that an all-reduce reaches (e_l).
         matrix_overhead_seconds: Fixed cost of one matrix product (t_op) [s].
         attention_overhead_seconds: Fixed cost of one attention call (t_attn0) [s].
@@ -116,6 +116,10 @@ class Price:
     provider: str
     terms: str = ""
     date: Date | None = None
+
+    def __post_init__(self) -> None:
+        if self.highest_price_usd_per_hour is not None and self.highest_price_usd_per_hour < self.price_usd_per_hour:
+            raise Contradiction("It is below the price that it is the other end of.", "highest_price")
 
 
 @record

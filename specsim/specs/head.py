@@ -61,6 +61,10 @@ class Eagle3Head(_Head):
     attention: OnlyGroupedAttention
     mlp: Mlp
 
+    def __post_init__(self) -> None:
+        if self.draft_vocab_size > self.vocab_size:
+            raise Contradiction(f"It knows more tokens than the {self.vocab_size} of the target.", "draft_vocab_size")
+
     @property
     def parameters(self) -> int:
         """Its own parameters; the table of tokens is a copy of the target's."""

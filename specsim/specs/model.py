@@ -16,7 +16,7 @@ from specsim.specs.attention import (
 from specsim.specs.card import Card
 from specsim.specs.feed_forward import Experts, Mlp
 from specsim.specs.fields import Count, CountOrZero, Flag, choice, record, tuple_of
-from specsim.specs.precision import Module
+from specsim.specs.precision import PRECISIONS, Module, PrecisionName
 
 LAYER_KINDS = ("full", "sliding", "linear")
 
@@ -45,6 +45,7 @@ class Model(Card):
     Parameter counts follow the layout of the Hugging Face implementations and are exact.
 
     Attributes:
+        published_precision: Number format in which the weights are published, and served if no other is asked for.
         layers: Layers of the decoder; draft heads that are stored with a model are not counted.
         attention: What layers of the kinds ``full`` and ``sliding`` have.
         linear_attention: What layers of the kind ``linear`` have.
@@ -58,6 +59,7 @@ class Model(Card):
     """
 
     kind: Literal["model"] = "model"
+    published_precision: PrecisionName = PRECISIONS["bf16"]
     layers: Count
     hidden_size: Count
     vocab_size: Count
@@ -85,6 +87,8 @@ class Model(Card):
             raise Contradiction(sentence, "layer_pattern")
         if self.mlp is None and self.experts is None:
             raise Contradiction("mlp or experts are needed: this model has no feed-forward part.")
+        if self.experts is not None and not self.expert_layers:
+            raise Contradiction(f"None of the {self.layers} layers has experts by these figures.", "experts")
         if self.mlp is None and self.dense_layers:
             raise Contradiction(f"{self.dense_layers} layers have no experts and need an mlp.", "experts")
         if self.mlp is not None and not self.dense_layers:

@@ -108,6 +108,12 @@ class Scenario:
                 field = "target" if served is self.target else "drafts"
                 _check_runs_on(served, self.hardware, field)
                 _check_wiring(served, self.hardware, self.node, field)
+        if self.costs is not None and self.costs.plain_step_seconds and self.target and self.target.offloaded:
+            raise Contradiction(
+                "A measured plain step fixes the cost per layer, and with weights on the host nothing can be said of "
+                "that: the pass waits for them. Give host_link_efficiency in a runtime card instead.",
+                "costs",
+            )
         if self.costs is not None and self.costs.draft_operations_ratio is not None and not measured:
             raise Contradiction("draft_operations_ratio says nothing beside a draft model.", "costs")
         at = self.costs.plain_step_at if self.costs is not None else None
@@ -161,6 +167,10 @@ def _check_wiring(served: ServedModel, hardware: Hardware, node: Node | None, fi
 
 
 def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
+    with_encoder = [served.model.name for served in (draft, target) if served.model.encoder is not None]
+    if len(with_encoder) == 1:
+        sentence = f"{with_encoder[0]} has an encoder and the other model has none: they do not read the same text."
+        raise Contradiction(sentence, "drafts")
     if draft.pipeline_parallel > 1:
         sentence = "A draft model in several stages is not modelled: it runs on the devices of one stage."
         raise Contradiction(sentence, "drafts")

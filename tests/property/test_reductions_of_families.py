@@ -27,7 +27,8 @@ GRID = Grid(batch_size=(1, 4, 33, 256), context_length=(0, 100, 1024, 5000), gam
 
 def table(target, hardware="h100-sxm5", runtime="typical", node=None):
     """All rows for a target as it is served, with a small draft beside it."""
-    draft = served("llama-68m", kind=DraftModel, acceptance=Independent(rate=0.7))
+    small = "llama-68m" if target.model.encoder is None else "t5-small"
+    draft = served(small, kind=DraftModel, acceptance=Independent(rate=0.7))
     machine = Machine(card("hardware", hardware), card("runtime", runtime), node and card("node", node))
     question = Question(machine, target, draft)
     scenario = Scenario(
