@@ -69,7 +69,8 @@ def fit(
     needed = (weights + draft_weights) + caches
     beyond = slots > most_slots
     without_cache = np.where(weights + draft_weights > capacity, np.int8(1), np.int8(2))
-    limit = np.where(beyond, np.int8(3), (needed > capacity) * without_cache)
+    # The larger code says more; arithmetic on codes is many times faster than choosing by a mask.
+    limit = np.maximum((needed > capacity) * without_cache, beyond * np.int8(3))
     room = np.maximum(capacity - weights - draft_weights, 0.0)
     return Fit(
         needed_bytes=needed,

@@ -29,7 +29,7 @@ class Pass:
     tokens_per_sequence: Array
     context_length: Array
 
-    @cached_property
+    @property
     def stage_sequences(self) -> Array:
         """Sequences that a stage of the pipeline works on at a time.
 
@@ -39,7 +39,7 @@ class Pass:
         stages = self.served.pipeline_parallel
         return self.sequences if stages == 1 else np.ceil(self.sequences / np.minimum(stages, self.sequences))
 
-    @cached_property
+    @property
     def attention_sequences(self) -> Array:
         """Sequences whose attention one device works on at a time."""
         groups = self.served.attention_data_parallel
@@ -50,7 +50,9 @@ class Pass:
         """New tokens that a stage works on at a time."""
         return self.stage_sequences * self.tokens_per_sequence
 
-    @cached_property
+    @property
     def attention_tokens(self) -> Array:
         """New tokens whose attention one device works on at a time."""
+        if self.served.attention_data_parallel == 1:
+            return self.tokens
         return self.attention_sequences * self.tokens_per_sequence

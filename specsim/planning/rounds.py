@@ -120,13 +120,23 @@ def _lengths(acceptance: Point, axes: Axes) -> RoundLengths:
 def _best(speedup: Array, candidate: NDArray[np.bool_], axes: Axes) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The draft length of the largest speedup, the smaller one on a tie, and the smallest within 2 % of it."""
     gamma = axes.gamma.reshape(-1)
-    value = speedup if candidate.all() else np.where(candidate, speedup, -np.inf)
+    # Every speedup is above 0, which is left for what is no candidate.
+    value = speedup if candidate.all() else speedup * candidate
     largest = value.max(axis=0)
-    some = np.isfinite(largest)
-    best_gamma, near = np.full(largest.shape, -1), np.full(largest.shape, -1)
-    enough = (1 - NEAR_BEST) * largest
-    # From long drafts to short ones, so that the shortest that will do is written last.
-    for index in np.argsort(-gamma, kind="stable"):
-        np.copyto(best_gamma, gamma[index], where=value[index] == largest)
-        np.copyto(near, gamma[index], where=value[index] >= enough)
+    some = largest > 0
+    best_gamma = _shortest(value == largest, gamma)
+    near = _shortest(value >= (1 - NEAR_BEST) * largest, gamma)
     return (axes.gamma == best_gamma) & some, np.where(some, near, -1)
+
+
+def _shortest(among: NDArray[np.bool_], gamma: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The shortest draft length among those that are marked, at each batch and context.
+
+    The shorter a draft, the larger its code, and the largest code of a point is the shortest of its drafts: small
+    whole numbers are many times faster here than choosing by masks.
+    """
+    order = np.argsort(gamma, kind="stable")
+    code = np.empty(gamma.size, dtype=np.int16)
+    code[order] = np.arange(gamma.size, 0, -1)
+    largest = (among * code.reshape(-1, 1, 1)).max(axis=0)
+    return gamma[order][gamma.size - largest]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
@@ -105,8 +105,7 @@ class Model(Card):
     def layers_of(self, kind: str) -> int:
         """How many layers are ``full``, ``sliding`` or ``linear``."""
         whole, rest = divmod(self.layers, len(self.layer_pattern))
-        counts = Counter(self.layer_pattern)
-        return whole * counts[kind] + Counter(self.layer_pattern[:rest])[kind]
+        return whole * self.layer_pattern.count(kind) + self.layer_pattern[:rest].count(kind)
 
     @property
     def attention_layers(self) -> int:
