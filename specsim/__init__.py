@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, sweep
+    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, rules, sweep
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
@@ -23,6 +23,7 @@ _HOMES = {
     "explain": "specsim.api",
     "optimal_gamma": "specsim.api",
     "resolve": "specsim.api",
+    "rules": "specsim.api",
     "sweep": "specsim.api",
 }
 
@@ -36,6 +37,7 @@ __all__ = [
     "explain",
     "optimal_gamma",
     "resolve",
+    "rules",
     "sweep",
 ]
 

@@ -12,12 +12,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from specsim.acceptance import rules as verification
 from specsim.catalog import library
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.dump import document_of
 from specsim.catalog.options import DEFAULT_MAX_GAMMA, Options, ask, draft_length
 from specsim.catalog.resolve import Resolution, read_scenario
 from specsim.catalog.strict_yaml import write_yaml
+from specsim.catalog.verification import ask_rules
 from specsim.errors import Fault, InputError, Place, nearest
 from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
@@ -26,7 +28,7 @@ from specsim.report.explanation import Explanation, explain_point
 from specsim.report.notes import notes_of
 from specsim.report.table import Table, joined
 
-__all__ = ["Explanation", "Options", "Table", "catalog_list", "explain", "optimal_gamma", "resolve", "sweep"]
+__all__ = ["Explanation", "Options", "Table", "catalog_list", "explain", "optimal_gamma", "resolve", "rules", "sweep"]
 
 
 def optimal_gamma(
@@ -174,6 +176,51 @@ def resolved_document(resolution: Resolution) -> dict[str, Any]:
         path: list(v) if isinstance(v, list) else v for path, v in written.items() if path not in document["grid"]
     }
     return document
+
+
+def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: Any = None) -> Table:
+    """What verification rules accept and emit, exactly, and how far that is from the target.
+
+    Columns: ``rule``; ``verdict``, what is to be held of it on any input; ``exact``, whether on this one its law is the
+    target's to 1e-12; ``acceptance`` of the first draft; ``accepted_length``, the expected accepted drafts of all
+    positions; ``total_variation`` and ``largest_deviation`` of the law from the target's; ``output_1`` and so on, the
+    law itself: of two positions ``output_1_2`` is the probability of the first token and then the second.
+    Formulas and their sources: ``specsim.acceptance.rules``.
+
+    Args:
+        target_probs: The target's probability of each token: text such as ``"0.6,0.3,0.1"``, or numbers, shape
+            (tokens,); of several positions ``"0.6,0.4;0.5,0.5"``, or shape (positions, tokens). Positions do not depend
+            on the tokens before them. A sum within 1e-6 of 1 is brought to 1.
+        draft_probs: The draft's, same shape.
+        rule: One name, or several; every rule if left out.
+        lenience: What the rule ``lenience`` multiplies draft probabilities with, above 0 and at most 1; 0.5.
+
+    Raises:
+        InputError: With one fault for each option that is wrong.
+
+    >>> table = rules(target_probs=[0.6, 0.4], draft_probs=[0.8, 0.2], rule=["standard", "resample-from-target"])
+    >>> table["output_1"].round(12).tolist(), table["verdict"].tolist()
+    ([0.6, 0.72], ['lossless', 'wrong'])
+    """
+    question = ask_rules(target_probs, draft_probs, rule, lenience)
+    names, (positions, tokens) = question.rules, question.target_probs.shape
+    judged = [
+        verification.judge(name, question.target_probs, question.draft_probs, question.lenience) for name in names
+    ]
+    columns = {
+        "rule": np.array(names, dtype=object),
+        "verdict": np.array([verification.VERDICTS[name] for name in names], dtype=object),
+        "exact": np.array([one.exact for one in judged]),
+        "acceptance": np.array([one.acceptance for one in judged]),
+        "accepted_length": np.array([one.accepted_length for one in judged]),
+        "total_variation": np.array([one.total_variation for one in judged]),
+        "largest_deviation": np.array([one.largest_deviation for one in judged]),
+    }
+    laws = np.array([one.law for one in judged])
+    for index, outcome in enumerate(np.ndindex((tokens,) * positions)):
+        columns["_".join(["output", *(str(token + 1) for token in outcome)])] = laws[:, index]
+    assumed = (*question.assumed, *verification.conventions(names, positions, question.lenience))
+    return Table(columns, (len(names),), assumed)
 
 
 def catalog_list(kind: str | None = None) -> Table:

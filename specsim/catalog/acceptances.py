@@ -10,6 +10,8 @@ from specsim.catalog.forms import acceptance_document, bare_list
 from specsim.catalog.located import LocatedDict, place_of
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.errors import Fault, InputError, Place
+from specsim.specs.drafter import DRAFTS
+from specsim.specs.fields import Tagged
 
 
 def acceptance_of(draft: LocatedDict, target: Any, path: str, folder: Path | None, remarks: list[str]) -> Any:
@@ -72,6 +74,9 @@ def _published(written: Any, draft: LocatedDict, target: Any, place: Place, path
     known = [set(_names(holder)) for holder in (target, draft)]
     method = "draft_model" if draft["method"] == "measured" else draft["method"]
     if method not in library.names("acceptance"):
+        if method in Tagged("method", DRAFTS).by_tag:
+            message = f"no acceptance of the method {method} is published here; give one, such as rate=0.7."
+            raise InputError(Fault(message, place, path))
         # The method is unknown; validation says so.
         return written
     asked_at = _place_inside(written, "task", place, path)

@@ -10,6 +10,7 @@ from specsim.catalog.resolve import hardware_document
 from specsim.catalog.validate import validate
 from specsim.errors import Place
 from specsim.specs.card import Card
+from specsim.specs.drafter import Drafter
 from specsim.specs.hardware import Hardware, Kernels
 from specsim.specs.head import HEADS, Head
 from specsim.specs.model import Model
@@ -25,6 +26,7 @@ RECORDS: dict[str, Any] = {
     "kernels": Kernels,
     "model": Model,
     "head": Head,
+    "drafter": Drafter,
     "runtime": Runtime,
     "scenario": Scenario,
 }

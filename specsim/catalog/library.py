@@ -49,6 +49,7 @@ SHELVES = {
         Shelf("kernels", "hardware/kernels", "kernel family", "kernels"),
         Shelf("model", "models", "model", "model"),
         Shelf("head", "models/heads", "draft head", "head"),
+        Shelf("drafter", "drafters", "drafter", "drafter"),
         Shelf("runtime", "runtimes", "runtime", "runtime"),
         Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
         Shelf("scenario", "scenarios", "scenario", "sweep"),

@@ -15,6 +15,7 @@ from typing import Any
 from specsim.catalog import library
 from specsim.catalog.acceptances import acceptance_of
 from specsim.catalog.axes import axes_of, only_grid_axes, path_axes, set_field
+from specsim.catalog.drafters import drafter_document
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.plausible import check_hardware, check_node
 from specsim.catalog.strict_yaml import read_yaml
@@ -268,15 +269,46 @@ class _Filler:
     def _draft(self, drafts: LocatedList, index: int, target: Any, has_costs: bool, path: str) -> LocatedDict:
         """One draft with what it leaves out; where costs are measured, one without a model is known by them."""
         entry = drafts[index]
-        if isinstance(entry, dict):
-            method = entry.get("method", "measured" if has_costs and "model" not in entry else "draft_model")
-            if method != "draft_model":
-                draft = _located(entry)
-                _default(draft, "method", method)
-                return draft
+        if isinstance(entry, dict) and "model" not in entry and "method" not in entry and has_costs:
+            draft = _located(entry)
+            _default(draft, "method", "measured")
+            return draft
+        with self._collecting():
+            entry = drafter_document(entry, place_of(drafts, (index,))[0], self.folder, path)
+        drafts[index] = entry
+        method = entry.get("method", "draft_model") if isinstance(entry, dict) else "draft_model"
+        if method not in _WITH_A_MODEL:
+            return self._parts(_located(entry), _inherited(target), path)
         draft = self._served(drafts, index, _inherited(target), path)
         _default(draft, "method", "draft_model")
+        return self._parts(draft, _inherited(target), path)
+
+    def _parts(self, draft: LocatedDict, inherited: dict[str, Any], path: str) -> LocatedDict:
+        """The models and heads that are parts of a drafter."""
+        self._card(draft, "head", "head", f"{path}.head")
+        if "head" in draft and self.inherit:
+            _default(draft, "precision", self.sixteen)
+            _default(draft, "kv_precision", self.sixteen)
+            _default(draft, "tensor_parallel", inherited.get("tensor_parallel", 1))
+        if "inner" in draft:
+            draft["inner"] = self._served(draft, "inner", inherited, f"{path}.inner")
+        for field in ("models", "legs"):
+            entries = draft.get(field)
+            if isinstance(entries, list):
+                filled = LocatedList(list(entries), place_of(draft, (field,))[0], list(getattr(entries, "places", [])))
+                for index, entry in enumerate(filled):
+                    where = f"{path}.{field}[{index}]"
+                    if field == "models":
+                        filled[index] = self._served(filled, index, inherited, where)
+                    elif isinstance(entry, dict) and "model" in entry:
+                        leg = _located(entry)
+                        leg["model"] = self._served(leg, "model", inherited, f"{where}.model")
+                        filled[index] = leg
+                draft[field] = filled
         return draft
+
+
+_WITH_A_MODEL = ("draft_model", "cascade")
 
 
 def hardware_document(written: Any, folder: Path | None = None, path: str = "kernels") -> LocatedDict:

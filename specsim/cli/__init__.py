@@ -23,6 +23,7 @@ COMMANDS = {
         "specsim.cli.explain",
         "Where the time of one operating point goes, and where speculation stops paying.",
     ),
+    "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
     "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
     "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),

@@ -44,7 +44,10 @@ _SHOWN_WITHOUT_TIMES = (
 )  # fmt: skip
 """The same where only ratios are known."""
 
-_LEFT = frozenset({*_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass"})
+_LEFT = frozenset({
+    *_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass", "rule",
+    "verdict",
+})  # fmt: skip
 
 
 def chosen_format(output_format: str | None, output: str | None) -> str:

@@ -35,9 +35,22 @@ class Fit:
     max_batch_size: Array
 
 
+@dataclass(frozen=True)
+class Resident:
+    """What a drafter keeps on a device of the target.
+
+    Attributes:
+        weight_bytes: Its weights on one device [bytes].
+        cached: Models that keep a cache of their own for every sequence.
+    """
+
+    weight_bytes: float = 0.0
+    cached: tuple[ServedModel, ...] = ()
+
+
 def fit(
     target: ServedModel,
-    draft: ServedModel | None,
+    drafter: Resident,
     sequences: Array,
     tokens_per_sequence: Array,
     context_length: Array,
@@ -56,14 +69,13 @@ def fit(
     own = np.ceil(own + activation_bytes_per_token(target) * tokens_per_sequence)
     weights = np.ceil(target.device_weight_bytes)
     drafts = tokens_per_sequence > 1
-    most_slots: Array = np.asarray(float(target.model.max_positions))
     of_draft: Array = np.zeros(())
-    draft_weights: Array = np.zeros(())
-    if draft is not None:
-        of_draft = np.where(drafts, np.ceil(sequence_bytes(draft, tokens_per_sequence, context_length)), 0.0)
-        draft_weights = np.where(drafts, np.ceil(draft.device_weight_bytes), 0.0)
-        shortest = min(target.model.max_positions, draft.model.max_positions)
-        most_slots = np.where(drafts, float(shortest), most_slots)
+    for model in drafter.cached:
+        of_draft = of_draft + np.ceil(sequence_bytes(model, tokens_per_sequence, context_length))
+    of_draft = np.where(drafts, of_draft, 0.0)
+    draft_weights: Array = np.where(drafts, np.ceil(drafter.weight_bytes), 0.0)
+    positions = [served.model.max_positions for served in (target, *drafter.cached)]
+    most_slots: Array = np.where(drafts, float(min(positions)), float(positions[0]))
     fullest = np.ceil(sequences / groups)
     caches = sequences * (own + of_draft) if groups == 1 else fullest * own + sequences * of_draft
     needed = (weights + draft_weights) + caches

@@ -8,9 +8,30 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.specs.precision import Module
 from specsim.specs.served import ServedModel
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A matrix product beside the layers of a pass.
+
+    Attributes:
+        inputs: Values of one token that go in.
+        outputs: Values that come out.
+        module: The part of a model that it counts as.
+        count: How many of them there are.
+        small_parameters: Biases and norms that are read beside each.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    module: Module = "mlp"
+    count: int = 1
+    small_parameters: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +43,21 @@ class Pass:
         sequences: Sequences in the batch.
         tokens_per_sequence: New tokens of each sequence: 1 in plain decoding, gamma + 1 in verification.
         context_length: Tokens of each sequence that the cache already holds.
+        projections: Products beside the layers.
+        bare: Whether there are only these, and no layers.
     """
 
     served: ServedModel
     sequences: Array
     tokens_per_sequence: Array
     context_length: Array
+    projections: tuple[Projection, ...] = ()
+    bare: bool = False
+
+    @property
+    def layers(self) -> int:
+        """Layers that run."""
+        return 0 if self.bare else self.served.model.layers
 
     @property
     def stage_sequences(self) -> Array:

@@ -104,7 +104,8 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     waiting = _waiting_for_stages(timed, of, machine)
     network = _total(t.network_seconds for t in timed) + waiting
     kernels = sum(t.overhead_seconds for t in timed)
-    overhead = np.asarray(kernels + _layer_overhead_seconds(of.served, machine) + runtime.step_overhead_seconds)
+    software = 0.0 if of.bare else _layer_overhead_seconds(of.served, machine)
+    overhead = np.asarray(kernels + software + runtime.step_overhead_seconds)
     if runtime.aggregation == "operator":
         limited = _total(t.limited_seconds for t in timed)
         memory_bound = _total(t.limited_seconds * _ones_where(t.memory_seconds >= t.compute_seconds) for t in timed)

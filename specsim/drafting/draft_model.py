@@ -1,17 +1,82 @@
-"""An independent draft model: one pass of one token per sequence for every drafted token."""
+"""Independent draft models: one, several at the same time, one after another, or one sped up by another."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from specsim.acceptance import independent_tokens_per_round
+from specsim.cost.memory import Resident
 from specsim.cost.passes import Array, Pass
-from specsim.specs.drafter import DraftModel
+from specsim.drafting.plan import Drafting, Repeated, Round
+from specsim.specs.drafter import CascadeDraft, DraftModel, MergedDraft, RelayDraft
+from specsim.specs.served import ServedModel
 
 
-def draft_step(draft: DraftModel, sequences: Array, context_length: Array) -> Pass:
-    """The pass that drafts one token of every sequence; a round at draft length gamma repeats it gamma times.
+def chain_or_one(of: Pass, passes: str, round_: Round) -> tuple[Repeated, ...]:
+    """The same pass for every drafted token, or one pass over all of them.
 
     The token that a fully accepted round leaves for the draft's cache rides along in the next round's first
     step, where a second token of a small batch costs next to nothing; it is not charged.
     """
-    return Pass(draft, sequences, np.ones(()), context_length)
+    if passes == "chain":
+        return (Repeated("draft_step", of, round_.drafted),)
+    tokens = np.maximum(round_.gamma, 1.0)
+    whole = Pass(of.served, of.sequences, tokens, of.context_length, of.projections, of.bare)
+    return (Repeated("draft_pass", whole, round_.any_drafted),)
+
+
+def step(served: ServedModel, round_: Round, tokens: Array | None = None) -> Pass:
+    """A pass of one new token, or of some, of every sequence."""
+    return Pass(served, round_.sequences, np.ones(()) if tokens is None else tokens, round_.context_length)
+
+
+def _resident(*models: ServedModel) -> Resident:
+    return Resident(sum(model.device_weight_bytes for model in models), models)
+
+
+def draft_model(draft: DraftModel, round_: Round) -> Drafting:
+    """One model: a pass for every drafted token, or one for all."""
+    served = draft.served
+    kept = _resident(served)
+    return Drafting(
+        lanes=(chain_or_one(step(served, round_), draft.passes, round_),),
+        steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
+        resident=Resident() if draft.own_device else kept,
+        apart=kept if draft.own_device else None,
+    )
+
+
+def merged(draft: MergedDraft, round_: Round) -> Drafting:
+    """Several models at the same time; no two of their sequences are taken to share a token."""
+    return Drafting(
+        lanes=tuple((Repeated("draft_step", step(model, round_), round_.drafted),) for model in draft.models),
+        steps=round_.drafted,
+        verified_tokens=len(draft.models) * round_.gamma + 1,
+        resident=_resident(*draft.models),
+    )
+
+
+def cascade(draft: CascadeDraft, round_: Round) -> Drafting:
+    """A model that verifies what a smaller one drafts for it, again and again, until enough is drafted.
+
+    Its own rounds emit tokens_per_round tokens each; the last one is taken to end where it should.
+    """
+    g = draft.inner_gamma
+    rounds = round_.drafted / independent_tokens_per_round(np.asarray(draft.inner_rate), np.asarray(g))
+    inner, middle = step(draft.inner, round_), step(draft, round_, np.asarray(g + 1.0))
+    return Drafting(
+        lanes=((Repeated("inner_draft_step", inner, rounds * g), Repeated("draft_verification", middle, rounds)),),
+        steps=rounds * (g + 1),
+        resident=_resident(draft, draft.inner),
+    )
+
+
+def relay(draft: RelayDraft, round_: Round) -> Drafting:
+    """Models one after another in one draft, each for its number of tokens; the last one for the rest."""
+    left, found = round_.drafted, []
+    for index, leg in enumerate(draft.legs):
+        last = index == len(draft.legs) - 1
+        turn = left if last else np.minimum(left, float(leg.tokens))
+        found.append(Repeated(f"draft_step_{index + 1}", step(leg.model, round_), turn))
+        left = left - turn
+    return Drafting(lanes=(tuple(found),), steps=round_.drafted, resident=_resident(*(leg.model for leg in draft.legs)))

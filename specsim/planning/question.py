@@ -11,7 +11,7 @@ from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import pass_time
 from specsim.errors import InputError
-from specsim.specs.drafter import DraftModel, MeasuredDraft
+from specsim.specs.drafter import AnyDraft
 from specsim.specs.scenario import MeasuredCosts
 from specsim.specs.served import ServedModel
 
@@ -62,13 +62,15 @@ class Question:
         draft: The drafter with its acceptance.
         costs: Measured costs, None if the roofline says everything.
         extrapolate: Whether draft lengths beyond the recorded acceptance may be called best.
+        output_length: Tokens of an output, over which prefill is spread; outputs have no end if 0.
     """
 
     machine: Machine | None
     target: ServedModel | None
-    draft: DraftModel | MeasuredDraft
+    draft: AnyDraft
     costs: MeasuredCosts | None = None
     extrapolate: bool = False
+    output_length: int = 0
 
 
 def plain_step(target: ServedModel, batch_size: ArrayLike, context_length: ArrayLike) -> Pass:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import process_of
 from specsim.cost.memory import Fit
 from specsim.cost.passes import Array
-from specsim.planning.costs import RoundCosts, RoundLengths, round_costs
+from specsim.planning.costs import RoundCosts, round_costs
+from specsim.planning.lengths import RoundLengths, lengths_of
 from specsim.planning.question import Axes, Question
 from specsim.specs.acceptance import Point, Published, typical_of
 
@@ -86,18 +86,20 @@ def plan(question: Question, axes: Axes) -> Rounds:
     """
     acceptance = question.draft.acceptance
     low, high = (acceptance.low, acceptance.high) if isinstance(acceptance, Published) else (None, None)
-    lengths = _lengths(typical_of(acceptance), axes)
+    lengths = _lengths(question, typical_of(acceptance), axes)
     costs = round_costs(question, axes, lengths)
     round_seconds = costs.drafting_seconds + costs.verification_seconds + costs.overhead_seconds
     round_cost_ratio = round_seconds / costs.plain_seconds
-    speedup = lengths.tokens_per_round / round_cost_ratio
+    speedup = lengths.per_output(question.output_length) / round_cost_ratio
     candidate = ~lengths.extrapolated | question.extrapolate
     if costs.fit is not None and costs.fit.limit.any():
         candidate = candidate & (costs.fit.limit == 0)
     best, near_best = _best(speedup, candidate, axes)
 
     def at(spec: Point | None) -> Array:
-        return np.full((), np.nan) if spec is None else _lengths(spec, axes).tokens_per_round / round_cost_ratio
+        if spec is None:
+            return np.full((), np.nan)
+        return _lengths(question, spec, axes).per_output(question.output_length) / round_cost_ratio
 
     return Rounds(
         axes=axes,
@@ -113,8 +115,8 @@ def plan(question: Question, axes: Axes) -> Rounds:
     )
 
 
-def _lengths(acceptance: Point, axes: Axes) -> RoundLengths:
-    return RoundLengths.of(process_of(acceptance).lengths(axes.gamma.reshape(-1)))
+def _lengths(question: Question, acceptance: Point, axes: Axes) -> RoundLengths:
+    return lengths_of(question.draft, acceptance, axes.gamma.reshape(-1))
 
 
 def _best(speedup: Array, candidate: NDArray[np.bool_], axes: Axes) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -43,7 +43,8 @@ def questions(scenario: Scenario) -> list[Question]:
             batch, context = anchor_point(scenario)
             machine = anchored(machine, scenario.target, measured, batch, context)
     return [
-        Question(machine, scenario.target, draft, scenario.costs, scenario.extrapolate) for draft in scenario.drafts
+        Question(machine, scenario.target, draft, scenario.costs, scenario.extrapolate, scenario.output_length)
+        for draft in scenario.drafts
     ]
 
 

@@ -14,8 +14,9 @@ from specsim.cost.roofline import BOUNDS
 from specsim.planning.rounds import DECISIONS, Rounds
 from specsim.planning.sweep import Block
 from specsim.report.table import Table, Words
-from specsim.specs.drafter import DraftModel, MeasuredDraft
+from specsim.specs.drafter import HEAD_DRAFTS, AnyDraft, DraftModel, HeadDraft, MeasuredDraft, models_of
 from specsim.specs.scenario import Scenario
+from specsim.specs.served import ServedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +32,29 @@ class Answer:
         return self.block.scenario
 
     @property
-    def draft(self) -> DraftModel | MeasuredDraft:
+    def draft(self) -> AnyDraft:
         """The drafter."""
         return self.block.question.draft
 
     @property
-    def draft_model(self) -> DraftModel | None:
-        """The draft model, None where only its cost is known."""
-        return self.draft if isinstance(self.draft, DraftModel) else None
+    def draft_name(self) -> str:
+        """What the drafter is called; nothing where only its cost is known."""
+        return "" if isinstance(self.draft, MeasuredDraft) else self.draft.name
+
+    @property
+    def draft_model(self) -> ServedModel | HeadDraft | None:
+        """The draft model or head with its formats and layout, None where there is none, or more than one."""
+        if isinstance(self.draft, HEAD_DRAFTS):
+            return self.draft
+        models = models_of(self.draft)
+        return models[0] if models else None
+
+    @property
+    def accelerators(self) -> int | None:
+        """Devices of the target, and those that the drafter has to itself."""
+        target = self.scenario.target
+        apart = self.draft.devices if isinstance(self.draft, DraftModel) and self.draft.own_device else 0
+        return None if target is None else target.devices + apart
 
     @property
     def batch_size(self) -> np.ndarray:
@@ -134,9 +150,7 @@ class Answer:
     @property
     def draft_cost_ratio(self) -> Array:
         """Drafting / (gamma x plain step), NaN at gamma 0."""
-        gamma, drafted = self.rounds.axes.gamma, self.rounds.lengths.drafted_per_round
-        share = np.divide(drafted, gamma, out=np.full(gamma.shape, np.nan), where=gamma > 0)
-        return self.rounds.costs.draft_step_seconds / self.rounds.costs.plain_seconds * share
+        return self.rounds.costs.draft_cost_ratio
 
     @property
     def verify_cost_ratio(self) -> Array:
@@ -146,7 +160,7 @@ class Answer:
     @cached_property
     def time_per_output_token_ms(self) -> Array:
         """Round / tokens_per_round [ms]."""
-        return self.round_ms / self.rounds.lengths.tokens_per_round
+        return self.round_ms / self.rounds.lengths.per_output(self.block.question.output_length)
 
     @property
     def tokens_per_second(self) -> Array:
@@ -202,12 +216,12 @@ def _ratio(name: str, path: str, meaning: str) -> Column:
 
 COLUMNS = (
     Column("hardware", "scenario.hardware.name", "", "accelerator, by its catalogue name"),
-    Column("accelerators", "scenario.target.devices", "", "accelerators that the target is spread over"),
+    Column("accelerators", "accelerators", "", "accelerators that target and drafter are spread over"),
     Column("target", "scenario.target.model.name", "", "target model"),
     Column("precision", "scenario.target.precision.name", "", "number format of the target's weights"),
     Column("kv_precision", "scenario.target.kv_precision", "", "number format of the target's cache"),
     Column("tensor_parallel", "scenario.target.tensor_parallel", "", "devices that split each layer of the target"),
-    Column("draft", "draft_model.model.name", "", "draft model"),
+    Column("draft", "draft_name", "", "draft model, draft head or other drafter"),
     Column("method", "draft.method", "", "method of drafting"),
     Column("draft_precision", "draft_model.precision.name", "", "number format of the draft's weights"),
     Column("draft_tensor_parallel", "draft_model.tensor_parallel", "", "devices that split each layer of the draft"),
@@ -235,7 +249,7 @@ COLUMNS = (
     _time("verification_ms", "verification_ms", "ms", "verifying gamma + 1 tokens"),
     _time("overhead_ms", "overhead_ms", "ms", "fixed costs and repairs of a round"),
     _time("round_ms", "round_ms", "ms", "drafting + verification + overhead"),
-    _ratio("draft_cost_ratio", "draft_cost_ratio", "drafting / (gamma x plain step)"),
+    _ratio("draft_cost_ratio", "draft_cost_ratio", "drafting that verification waits for / (gamma x plain step)"),
     _ratio("verify_cost_ratio", "verify_cost_ratio", "verification / plain step"),
     _ratio("round_cost_ratio", "rounds.round_cost_ratio", "round / plain step"),
     _ratio("speedup", "rounds.speedup", "plain / speculative time per output token"),

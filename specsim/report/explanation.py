@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, OperatorTime, pass_time
 from specsim.cost.roofline import operator_time as time_of_operator
-from specsim.drafting.draft_model import draft_step
+from specsim.drafting import drafting_of
 from specsim.planning.break_even import (
     Stretch,
     break_even_acceptance,
@@ -22,6 +22,8 @@ from specsim.planning.break_even import (
     paying_contexts,
     perfect_stop_speedup,
 )
+from specsim.planning.costs import round_of
+from specsim.planning.lengths import lengths_of
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, Rounds, plan
 from specsim.planning.sweep import Block, questions
@@ -30,7 +32,7 @@ from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
 from specsim.report.table import Table
 from specsim.specs.acceptance import typical_of
-from specsim.specs.drafter import DraftModel
+from specsim.specs.drafter import LOSSY_RULES, DraftModel
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
 
@@ -168,14 +170,26 @@ class _Point:
         if self.gamma == 0:
             return
         batch, context = np.asarray(float(self.batch)), np.asarray(float(self.context))
-        if isinstance(self.question.draft, DraftModel):
-            yield "draft_step", draft_step(self.question.draft, batch, context)
-        yield "verification", Pass(target, batch, np.asarray(self.gamma + 1.0), context)
+        here = Axes.of([self.batch], [self.context], [self.gamma])
+        lengths = lengths_of(self.question.draft, typical_of(self.question.draft.acceptance), here.gamma.reshape(-1))
+        drafting = drafting_of(self.question.draft, target, round_of(here, lengths))
+        tokens = np.asarray(self.gamma + 1.0)
+        if drafting is not None:
+            for part in (part for lane in drafting.lanes for part in lane):
+                if np.any(part.times > 0):
+                    width = part.of.tokens_per_sequence.reshape(-1)[-1]
+                    yield (
+                        part.name,
+                        replace(part.of, sequences=batch, tokens_per_sequence=width, context_length=context),
+                    )
+            if drafting.verified_tokens is not None:
+                tokens = drafting.verified_tokens.reshape(())
+        yield "verification", Pass(target, batch, tokens, context)
 
 
 def _title(point: _Point) -> str:
     scenario, draft = point.scenario, point.question.draft
-    drafter = _name(draft) if isinstance(draft, DraftModel) else "a drafter of measured cost"
+    drafter = _name(draft) if isinstance(draft, DraftModel) else draft.name
     if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
         return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {point.gamma}"
     target = scenario.target
@@ -209,16 +223,19 @@ def _sections(point: _Point) -> Iterable[Section]:
     yield Section("How does verification grow with gamma?", tuple(_verification(point)))
     if point.cards is not None:
         yield Section("What do two models squeeze out?", tuple(_memory(point, *point.cards)))
-    yield Section("Does the output stay the same?", _SAME_OUTPUT)
+    yield Section("Does the output stay the same?", _same_output(point.question.draft.rule))
     yield Section("Where does it stop paying?", tuple(_break_even(point)))
     if point.cards is not None:
         yield Section("Which card entries were used?", tuple(card_entries(*point.cards)))
 
 
-_SAME_OUTPUT = (
-    "Speculative sampling keeps the target's distribution; greedy decoding keeps its tokens, but for ties",
-    "that fall differently in a batched pass. Lossy acceptance rules are not assumed here.",
-)
+def _same_output(rule: str) -> tuple[str, ...]:
+    if rule in LOSSY_RULES:
+        return (f"No: the rule of acceptance {rule} is lossy, and the output is no longer the target's.",)
+    return (
+        "Speculative sampling keeps the target's distribution; greedy decoding keeps its tokens, but for ties",
+        "that fall differently in a batched pass. Lossy acceptance rules are not assumed here.",
+    )
 
 
 def _verdict(point: _Point) -> Iterable[str]:

@@ -12,7 +12,17 @@ from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
 from specsim.specs.acceptance import Drafted, Length, Published
 from specsim.specs.card import Card
-from specsim.specs.drafter import DraftModel
+from specsim.specs.drafter import (
+    HEAD_DRAFTS,
+    LOSSY_RULES,
+    AnyDraft,
+    CascadeDraft,
+    DraftModel,
+    LookupDraft,
+    MeasuredDraft,
+    MergedDraft,
+    models_of,
+)
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
 
@@ -29,7 +39,7 @@ def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
 def _assumed(answer: Answer) -> Iterator[str]:
     scenario = answer.scenario
     draft, acceptance = answer.draft, answer.draft.acceptance
-    served = [one for one in (scenario.target, draft) if isinstance(one, ServedModel)]
+    served = [scenario.target, *models_of(draft)] if scenario.target is not None else []
     # A sweep over fields of cards has one list, whatever counts at which of its values.
     idle = set() if answer.block.varied else _without_effect(answer.block.question.machine, scenario, served)
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
@@ -41,17 +51,41 @@ def _assumed(answer: Answer) -> Iterator[str]:
     if answer.block.question.machine is not None:
         for one in served:
             yield from _of_model(one, answer.block.question.machine)
-    name = draft.model.name if isinstance(draft, DraftModel) else "the draft"
+    name = "the draft" if isinstance(draft, MeasuredDraft) else draft.name
     if isinstance(acceptance, Published):
         yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
     elif isinstance(acceptance, Length | Drafted):
         yield f"acceptance of {name}: one rate for all positions, from {acceptance.label}"
-    if isinstance(draft, DraftModel) and scenario.target is not None:
-        own, other = draft.model.vocab_size, scenario.target.model.vocab_size
+    yield from _of_drafter(draft)
+    for model in (one.model for one in served[1:]):
+        own, other = model.vocab_size, served[0].model.vocab_size
         # Padded tables of one tokenizer differ by less than this.
         if abs(own - other) > 0.002 * other:
-            yield f"{name} drafts for another vocabulary ({own} tokens for {other}), which not every engine can do"
+            sizes = f"{own} tokens for {other}"
+            yield f"{model.name} drafts for another vocabulary ({sizes}), which not every engine can do"
     yield from _searched_to_the_end(answer)
+
+
+def _of_drafter(draft: AnyDraft) -> Iterator[str]:
+    """What a drafter's figures take for granted."""
+    if draft.rule in LOSSY_RULES:
+        yield f"the rule of acceptance {draft.rule} is lossy: the output is no longer the target's"
+    if isinstance(draft, HEAD_DRAFTS):
+        yield from _unpublished(draft.head, set())
+    match draft:
+        case DraftModel(schedule="serial"):
+            return
+        case DraftModel():
+            where = "devices of its own" if draft.own_device else "the target's devices, and slows nothing there"
+            yield f"{draft.name} drafts during verification on {where} ({draft.schedule})"
+        case LookupDraft():
+            yield f"{draft.name} finds something in {draft.hit_rate:.0%} of the rounds"
+        case MergedDraft():
+            yield "sequences of merged drafters share no token, and all of them are verified"
+        case CascadeDraft():
+            yield f"{draft.inner.model.name} drafts for {draft.model.name} without waste at the end of a draft"
+        case _:
+            return
 
 
 def _of_model(served: ServedModel, machine: Machine) -> Iterator[str]:
@@ -162,8 +196,9 @@ def _least_needed(answer: Answer, where: np.ndarray) -> str:
         return ""
     needed, limit = (np.broadcast_to(values, where.shape)[where] for values in (fit.needed_bytes, fit.limit))
     if not needed.size or (limit == LIMITS.tolist().index("position")).all():
-        positions = [one.model.max_positions for one in (answer.scenario.target, answer.draft_model) if one is not None]
-        return f" ({min(positions):,} positions)" if positions else ""
+        target = answer.scenario.target
+        models = [target, *models_of(answer.draft)] if target is not None else []
+        return f" ({min(one.model.max_positions for one in models):,} positions)" if models else ""
     there = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
     return f" (at least {needed.min() / 1e9:.1f} GB a device, of {there / 1e9:.1f})"
 

@@ -164,6 +164,17 @@ def choice(*names: str) -> Kind:
     return Kind(read, _same, {"enum": list(names)})
 
 
+def mapping() -> Kind:
+    """Fields of another record, which are looked at where that record is made."""
+
+    def read(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict) or not value:
+            raise ValueError("a mapping of fields to values")
+        return dict(value)
+
+    return Kind(read, _same, {"type": "object"})
+
+
 def tuple_of(kind: Kind, *, what: str) -> Kind:
     """A list, each entry of one kind, with at least one entry."""
 

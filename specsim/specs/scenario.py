@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
-from specsim.specs.drafter import Draft, MeasuredDraft
+from specsim.specs.attention import GroupedAttention
+from specsim.specs.drafter import (
+    HEAD_DRAFTS,
+    AnyDraft,
+    Draft,
+    LayersDraft,
+    LookaheadDraft,
+    MeasuredDraft,
+    MergedDraft,
+    RelayDraft,
+    WindowDraft,
+    models_of,
+)
 from specsim.specs.fields import (
     LONGEST_DRAFT,
     Count,
@@ -18,6 +30,7 @@ from specsim.specs.fields import (
     record,
 )
 from specsim.specs.hardware import Hardware
+from specsim.specs.head import Eagle3Head
 from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
 from specsim.specs.runtime import Runtime
 from specsim.specs.served import ServedModel
@@ -82,6 +95,7 @@ class Scenario:
     drafts: tuple[Draft, ...]
     costs: MeasuredCosts | None = None
     extrapolate: Flag = False
+    output_length: CountOrZero = 0
     grid: Grid
 
     def __post_init__(self) -> None:
@@ -103,11 +117,16 @@ class Scenario:
             raise Contradiction(
                 "The cost of drafting is missing: name a draft model or give draft_cost_ratio.", "drafts"
             )
-        for served in (self.target, *self.drafts):
-            if isinstance(served, ServedModel) and self.hardware is not None:
-                field = "target" if served is self.target else "drafts"
-                _check_runs_on(served, self.hardware, field)
-                _check_wiring(served, self.hardware, self.node, field)
+        if self.hardware is not None:
+            served = [(self.target, "target"), *((model, "drafts") for d in self.drafts for model in models_of(d))]
+            for one, field in served:
+                if one is not None:
+                    _check_runs_on(one, self.hardware, field)
+                    _check_wiring(one, self.hardware, self.node, field)
+        if self.output_length and self.hardware is None:
+            raise Contradiction(
+                "An output length spreads the reading of the context, which needs cards.", "output_length"
+            )
         if self.costs is not None and self.costs.plain_step_seconds and self.target and self.target.offloaded:
             raise Contradiction(
                 "A measured plain step fixes the cost per layer, and with weights on the host nothing can be said of "
@@ -122,8 +141,12 @@ class Scenario:
             sentence = f"A plain step at context {at.context_length} is more than the {most} positions of the target."
             raise Contradiction(sentence, "costs")
         for draft in self.drafts:
-            if isinstance(draft, ServedModel) and self.target is not None:
-                _check_shares_devices(draft, self.target)
+            if self.target is None and not isinstance(draft, MeasuredDraft):
+                raise Contradiction(f"A drafter of the method {draft.method} needs hardware and target.", "drafts")
+            if self.target is not None:
+                for model in models_of(draft):
+                    _check_shares_devices(model, self.target)
+                _check_fits_target(draft, self.target)
 
 
 def _check_runs_on(served: ServedModel, hardware: Hardware, field: str) -> None:
@@ -180,3 +203,28 @@ def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
             "it runs on the same devices.",
             "drafts",
         )
+
+
+def _check_fits_target(draft: AnyDraft, target: ServedModel) -> None:
+    """Whether what drafts on a target's own layers or states is made for such a target."""
+    model, name = target.model, target.model.name
+    if isinstance(draft, HEAD_DRAFTS):
+        head = draft.head
+        states = head.target_hidden_size if isinstance(head, Eagle3Head) else head.hidden_size
+        for what, own, wanted in (
+            ("vocab_size", head.vocab_size, model.vocab_size), ("hidden_size", states, model.hidden_size),
+        ):  # fmt: skip
+            if own != wanted:
+                raise Contradiction(f"{head.name} is made for a {what} of {own}, and {name} has {wanted}.", "drafts")
+        if draft.tensor_parallel > target.tensor_parallel:
+            raise Contradiction(f"{head.name} runs on the {target.tensor_parallel} devices of {name}.", "drafts")
+    if isinstance(draft, LayersDraft) and draft.layers > model.layers:
+        raise Contradiction(f"{name} has only {model.layers} layers.", "drafts")
+    if isinstance(draft, WindowDraft) and not isinstance(model.attention, GroupedAttention):
+        raise Contradiction(f"A window over the latent cache of {name} is not modelled.", "drafts")
+    if isinstance(draft, LayersDraft | WindowDraft | LookaheadDraft) and model.encoder is not None:
+        raise Contradiction(f"The method {draft.method} is not modelled for {name}, which has an encoder.", "drafts")
+    if isinstance(draft, MergedDraft) and not draft.models:
+        raise Contradiction("A merged drafter needs models.", "drafts")
+    if isinstance(draft, RelayDraft) and not draft.legs:
+        raise Contradiction("A relay needs legs.", "drafts")

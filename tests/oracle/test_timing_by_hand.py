@@ -12,7 +12,7 @@ import specsim
 from specsim.catalog.cards import card
 from specsim.cost.breakdown import operators
 from specsim.cost.machine import Machine
-from specsim.cost.memory import fit
+from specsim.cost.memory import Resident, fit
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import operator_time, pass_time
 
@@ -86,7 +86,8 @@ def test_memory_by_hand():
     """
     machine = Machine(card("hardware", "h100-sxm5"), card("runtime", "ideal"))
     target, draft = served("llama-3-70b", 4), served("llama-3.2-1b")
-    found = fit(target, draft, np.asarray(10.0), np.asarray(5.0), np.asarray(1000.0), machine)
+    drafter = Resident(draft.device_weight_bytes, (draft,))
+    found = fit(target, drafter, np.asarray(10.0), np.asarray(5.0), np.asarray(1000.0), machine)
     norms = (2 * 80 + 1) * 8192
     weights = 2 * ((70_553_706_496 - norms) / 4 + norms) + 2 * 1_235_814_400
     per_token, activations = 2 * 2 * 80 * 2 * 128 + 32_768, 2 * (2 * 8192 + 128_256 / 4)

@@ -14,7 +14,7 @@ from specsim.catalog import library
 from specsim.catalog.cards import card
 from specsim.cost.breakdown import operators
 from specsim.cost.machine import Machine
-from specsim.cost.memory import fit, sequence_bytes
+from specsim.cost.memory import Resident, fit, sequence_bytes
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import pass_time
 from specsim.errors import Contradiction
@@ -135,7 +135,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(name, layout, draft, gamma
     target = laid_out(name, layout, precision=form)
     if target is None:
         return
-    drafter = None if draft is None else served(draft)
+    drafter = Resident() if draft is None else Resident(served(draft).device_weight_bytes, (served(draft),))
 
     def at(batch):
         points = (np.asarray(float(x)) for x in (batch, gamma + 1, context))

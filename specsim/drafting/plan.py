@@ -1,0 +1,70 @@
+"""What a drafter does in one round: passes, their number, and what it keeps in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from specsim.cost.memory import Resident
+from specsim.cost.passes import Array, Pass
+
+NOTHING = np.zeros(())
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """A pass and how often a round repeats it.
+
+    Attributes:
+        name: What it is called in an explanation.
+        of: The pass.
+        times: Expected number in one round, shape (G, 1, 1).
+    """
+
+    name: str
+    of: Pass
+    times: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What a drafter is told of the rounds it drafts for.
+
+    Attributes:
+        gamma: Draft lengths, shape (G, 1, 1).
+        drafted: Expected tokens that are drafted, shape (G, 1, 1).
+        sequences: Sequences in the batch, shape (B, 1).
+        context_length: Tokens in the cache, shape (S,).
+    """
+
+    gamma: Array
+    drafted: Array
+    sequences: Array
+    context_length: Array
+
+    @property
+    def any_drafted(self) -> Array:
+        """1 where anything is drafted, 0 elsewhere."""
+        return (self.gamma > 0).astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Drafting:
+    """What a drafter does in one round.
+
+    Attributes:
+        lanes: Passes one after another in each lane; lanes run at the same time.
+        steps: Draft steps that each cost what the runtime takes for one, shape (G, 1, 1).
+        host_seconds: Time of the host [s].
+        verified_tokens: Tokens of each sequence that verification looks at, shape (G, 1, 1); gamma + 1 if None.
+        resident: What it keeps on the target's devices.
+        apart: What it keeps on devices of its own, None if it has none.
+    """
+
+    lanes: tuple[tuple[Repeated, ...], ...] = ()
+    steps: Array = field(default_factory=lambda: NOTHING)
+    host_seconds: float = 0.0
+    verified_tokens: Array | None = None
+    resident: Resident = field(default_factory=Resident)
+    apart: Resident | None = None

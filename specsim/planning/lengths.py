@@ -1,0 +1,76 @@
+"""How many tokens a round drafts and emits, along the axis of draft lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specsim.acceptance import process_of
+from specsim.cost.passes import Array
+from specsim.planning.schedules import pearl_tokens_per_round
+from specsim.specs.acceptance import Point
+from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
+
+
+@dataclass(frozen=True, eq=False)
+class RoundLengths:
+    """What an acceptance says of a round, along the axis of draft lengths; every array has shape (G, 1, 1).
+
+    Attributes:
+        tokens_per_round: Emitted tokens per round and sequence, bonus included.
+        drafted_per_round: Proposed tokens per round and sequence.
+        accepted_per_drafted: Accepted / proposed tokens.
+        rejection_probability: P(a round rejects a draft).
+        overshoot: Expected tokens beyond the end of a long output, at the end of its last round.
+        extrapolated: Whether the draft length lies beyond the recorded acceptance.
+    """
+
+    tokens_per_round: Array
+    drafted_per_round: Array
+    accepted_per_drafted: Array
+    rejection_probability: Array
+    overshoot: Array
+    extrapolated: NDArray[np.bool_]
+
+    @property
+    def any_drafted(self) -> Array:
+        """Probability that a round drafts anything."""
+        return np.minimum(self.drafted_per_round, 1.0)
+
+    def per_output(self, output_length: int) -> Array:
+        """Tokens per round that count in outputs of so many tokens; all of them if 0.
+
+        The last round of an output emits what is not wanted any more: (E[T^2] / E[T] - 1) / 2 tokens, as renewal
+        theory has it, for outputs that are long beside a round.
+        """
+        if not output_length:
+            return self.tokens_per_round
+        return self.tokens_per_round * (output_length / (output_length + self.overshoot))
+
+
+def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> RoundLengths:
+    """Tokens of the rounds of a drafter at each draft length, shape (G,)."""
+    longest = draft.head.heads if isinstance(draft, MedusaDraft) else None
+    proposed = gamma if longest is None else np.minimum(gamma, longest)
+    process = process_of(acceptance)
+    found = process.lengths(proposed)
+    tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
+    drafted, rejected = found.drafted_per_round, found.rejection_probability
+    if isinstance(draft, LookupDraft):
+        # Rounds in which nothing is found emit one token.
+        hit = draft.hit_rate
+        tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
+        drafted, rejected = hit * drafted, hit * rejected
+    if isinstance(draft, DraftModel) and draft.schedule == "pearl":
+        tokens = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1)))
+        second = np.maximum(tokens**2, tokens)
+    return RoundLengths(
+        tokens_per_round=tokens.reshape(-1, 1, 1),
+        drafted_per_round=drafted.reshape(-1, 1, 1),
+        accepted_per_drafted=found.accepted_per_drafted.reshape(-1, 1, 1),
+        rejection_probability=rejected.reshape(-1, 1, 1),
+        overshoot=np.maximum(second / tokens - 1, 0.0).reshape(-1, 1, 1) / 2,
+        extrapolated=found.extrapolated.reshape(-1, 1, 1),
+    )
