@@ -46,7 +46,7 @@ class Outcome:
 def standard(target_probs: Array, draft_probs: Array) -> Outcome:
     """Speculative sampling: accept x with min(1, p(x) / q(x)), else sample norm(max(0, p - q)).
 
-    Lossless; acceptance = sum of min(p, q) = 1 - total variation (Leviathan et al. 2023, algorithm 1 and section 3.2;
+    Lossless; acceptance = sum of min(p, q) = 1 - total variation (Leviathan et al. 2023, algorithm 1 and theorem 3.5;
     Chen et al. 2023, algorithm 2).
     """
     accept = np.minimum(1.0, _ratio(target_probs, draft_probs))
@@ -70,7 +70,7 @@ def lenient(target_probs: Array, draft_probs: Array, lenience: float = DEFAULT_L
     """Accept x with min(1, p(x) / (l q(x))), else sample norm(max(0, p - l q)), where l is the lenience.
 
     Lossy below l = 1; acceptance = sum of min(q, p / l), and no token is emitted more often than p / l (Leviathan et
-    al. 2023, appendix on lenience, which leaves the residual open; here it is that of the draft as it is compared).
+    al. 2023, appendix on lenience). Sources differ in the residual; here it is that of the draft as it is compared.
     """
     compared = lenience * draft_probs
     accept = np.minimum(1.0, _ratio(target_probs, compared))
@@ -153,7 +153,7 @@ def block(target_probs: Sequence[Array], draft_probs: Sequence[Array]) -> BlockO
     Along a draft x_1 x_2 ... let w_0 = 1 and w_i = min(1, w_(i-1) p(x_i) / q(x_i)). Prefix i < gamma is accepted with
     s / (s + 1 - w_i), s the sum over x of max(0, w_i p(x) - q(x)) at the next position, and the whole draft with
     w_gamma. After prefix i the next token comes from norm(max(0, w_i p - q)). Lossless, and accepts no less than
-    ``standard`` (Sun et al. 2024, arXiv 2403.10444, algorithm 2). With one position it is ``standard``.
+    ``standard`` (Sun et al. 2024, arXiv 2403.10444). With one position it is ``standard``.
 
     Args:
         target_probs: One array for each position: shape (tokens,), or with an axis of tokens for each position before
@@ -169,7 +169,7 @@ def block(target_probs: Sequence[Array], draft_probs: Sequence[Array]) -> BlockO
     accept = [np.ones(())]
     for i in range(1, gamma):
         missing = residual[i].sum(-1)
-        whole = missing + 1.0 - weight[i]
+        whole = missing + (1.0 - weight[i])  # in this order a share is never above 1
         # 0 / 0 is a prefix that goes on as the target does: a longer one is accepted for certain.
         accept.append(np.divide(missing, whole, out=np.zeros(whole.shape), where=whole > 0))
     accept.append(weight[gamma])

@@ -140,15 +140,19 @@ def _lenience(value: Any) -> float:
 def _misfits(target: tuple[int, ...], draft: tuple[int, ...]) -> list[Fault]:
     for found, wanted, what in zip(draft, target, ("position", "token"), strict=True):
         if found != wanted:
-            expected = f"expected {wanted} {what}{'s' * (wanted != 1)}, as many as the target has, found {found}."
+            expected = f"expected {_counted(wanted, what)}, as many as the target has, found {found}."
             return [Fault(expected, Place(parameter="draft_probs"))]
     positions, tokens = target
-    if (
-        max(tokens, 2) ** min(positions, 100) > MOST_OUTCOMES
-    ):  # an axis of an array for each position, whatever its length
-        most = f"{tokens} tokens at {positions} positions have more than {MOST_OUTCOMES:,} joint outcomes, the most"
-        return [Fault(f"{most} that are enumerated.", Place(parameter="target_probs"))]
+    # Each position is an axis of an array, also where there is only one token.
+    if max(tokens, 2) ** min(positions, 100) > MOST_OUTCOMES:
+        asked = f"{_counted(tokens, 'token')} at {_counted(positions, 'position')}"
+        most = f"{asked} have more than {MOST_OUTCOMES:,} joint outcomes, the most that are enumerated."
+        return [Fault(most, Place(parameter="target_probs"))]
     return []
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _listed(value: Any) -> Any:

@@ -32,8 +32,9 @@ _UNREMARKABLE = {
 """What a description leaves out, since it says that nothing is done."""
 
 _SHOWN = (
-    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best", "tokens_per_round",
-    "plain_step_ms", "round_ms", "draft_cost_ratio", "tokens_per_second", "bound", "decision", "limit",
+    "batch_size", "context_length", "gamma", "speedup", "draft_memory_bytes", "speedup_low", "speedup_high",
+    "near_best", "tokens_per_round", "plain_step_ms", "round_ms", "draft_cost_ratio", "tokens_per_second", "bound",
+    "decision", "limit",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""
 
@@ -99,6 +100,9 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         shown = (*_DESCRIPTION, *varied, *(_SHOWN if with_cards else _SHOWN_WITHOUT_TIMES))
         if not with_cards:
             same += [name for name in ("batch_size", "context_length") if len(set(table[name].tolist())) <= 1]
+        if "draft" in same:
+            # What a drafter takes of the memory is a reason to choose one of several.
+            same.append("draft_memory_bytes")
         columns = [name for name in shown if name not in same]
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
@@ -194,12 +198,18 @@ def _drawn(headers: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return captured.get() + note
 
 
+_MANY = 10_000_000
+"""Whole numbers from here on are counts of bytes, of which four digits are enough for the eye."""
+
+
 def short(value: Cell) -> str:
     """A value for the eye: four digits are enough there; CSV and JSON have all of them."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int) and value >= _MANY:
+        return f"{value:.4g}"
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
