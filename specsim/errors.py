@@ -50,12 +50,12 @@ class Contradiction(ValueError):
 
     Args:
         sentence: What contradicts what, as a whole sentence.
-        field: The written name of the field to look at, None if none stands out.
+        path: Written names, and numbers in lists, on the way to the field to look at; nothing if none stands out.
     """
 
-    def __init__(self, sentence: str, field: str | None = None) -> None:
+    def __init__(self, sentence: str, *path: str | int) -> None:
         super().__init__(sentence)
-        self.field = field
+        self.path = path
 
 
 class SpecsimError(Exception):

@@ -74,7 +74,7 @@ def _published(written: Any, draft: LocatedDict, target: Any, place: Place, path
     known = [set(_names(holder)) for holder in (target, draft)]
     method = "draft_model" if draft["method"] == "measured" else draft["method"]
     if method not in library.names("acceptance"):
-        if method in Tagged("method", DRAFTS).by_tag:
+        if isinstance(method, str) and method in Tagged("method", DRAFTS).by_tag:
             message = f"no acceptance of the method {method} is published here; give one, such as rate=0.7."
             raise InputError(Fault(message, place, path))
         # The method is unknown; validation says so.

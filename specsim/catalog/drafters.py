@@ -44,11 +44,21 @@ def drafter_document(written: Any, place: Place, folder: Path | None, path: str)
         found["head"] = card
     else:
         fields = card.get("draft")
-        for field, value in fields.items() if isinstance(fields, dict) else ():
-            if field not in found:
-                found[field] = value
-                found.places[field] = getattr(fields, "places", {}).get(field, place)
+        left = (
+            {field: value for field, value in fields.items() if field not in found} if isinstance(fields, dict) else {}
+        )
+        for field, value in left.items():
+            found[field] = value
+            found.places[field] = getattr(fields, "places", {}).get(field, place)
+        found["assumptions"] = _assumptions_of(card, left)
     return _without_idle_options(found)
+
+
+def _assumptions_of(card: LocatedDict, fields: dict[str, Any]) -> dict[str, Any]:
+    """What a drafter's card says of fields that nobody published, as far as they come from it."""
+    told = card.get("assumptions")
+    paths = {f"draft.{field}": field for field in fields}
+    return {paths[path]: why for path, why in told.items() if path in paths} if isinstance(told, dict) else {}
 
 
 def _kind_of(name: str, place: Place, folder: Path | None, path: str) -> tuple[str, Path | None]:
@@ -57,7 +67,10 @@ def _kind_of(name: str, place: Place, folder: Path | None, path: str) -> tuple[s
         file = library.file_at(name, place, folder, path)
         return str(read_yaml(file).get("kind", "model")), file
     kinds = ("model", "head", "drafter")
-    return next((kind for kind in kinds if library.known_name(kind, name) is not None), "model"), None
+    known = next((kind for kind in kinds if library.known_name(kind, name) is not None), None)
+    if known is None and "/" not in name:
+        raise library.no_such_name(kinds, name, place, path)
+    return known or "model", None
 
 
 def _without_idle_options(draft: LocatedDict) -> LocatedDict:

@@ -87,12 +87,19 @@ def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | N
     name = known_name(kind, wanted)
     if name is not None:
         return root() / shelf.folder / f"{name}.yaml"
-    close = nearest(comparable(wanted), sorted(_known_names(kind)))
+    raise no_such_name((kind,), wanted, asked_at or Place(), field)
+
+
+def no_such_name(kinds: tuple[str, ...], wanted: str, asked_at: Place, field: str) -> InputError:
+    """That no card of some kinds has a name, with the nearest names that are known."""
+    close = nearest(comparable(wanted), sorted(name for kind in kinds for name in _known_names(kind)))
     other = next((other for other in SHELVES.values() if known_name(other.kind, wanted) is not None), None)
     if other is not None:
         close = f"That is the name of a {other.what}."
-    message = f"no {shelf.what} is called {shown(wanted)}. {close} See: specsim catalog list {kind}."
-    raise InputError(Fault(message.replace("  ", " "), asked_at or Place(), field))
+    *others, last = (SHELVES[kind].what for kind in kinds)
+    what = f"{', '.join(others)} or {last}" if others else last
+    message = f"no {what} is called {shown(wanted)}. {close} See: specsim catalog list {kinds[0]}."
+    return InputError(Fault(message.replace("  ", " "), asked_at, field))
 
 
 def is_shipped(file: str) -> bool:

@@ -47,6 +47,8 @@ class Options(TypedDict, total=False):
         draft_operations_ratio: Operations of one draft step / of one plain step.
         repair: Extra target call after a rejection, in plain steps.
         overhead: Fixed cost of a round, in plain steps.
+        output_length: Tokens of an output: the drafter's reading of the context is spread over them, and the last round
+            of an output is cut short. Outputs have no end if left out.
         extrapolate: Whether draft lengths beyond the recorded acceptance may be called best.
     """
 
@@ -73,6 +75,7 @@ class Options(TypedDict, total=False):
     draft_operations_ratio: Any
     repair: Any
     overhead: Any
+    output_length: Any
     extrapolate: Any
 
 
@@ -120,8 +123,9 @@ def ask(
     for name in ("hardware", "node", "runtime"):
         if name in given:
             _put_name(document, name, given[name], name)
-    if "extrapolate" in given:
-        _put(document, "extrapolate", given["extrapolate"], "extrapolate")
+    for name in ("extrapolate", "output_length"):
+        if name in given:
+            _put(document, name, given[name], name)
     if "target" in given:
         _put(document, "target", _served(given, "target", _OF_TARGET), "target")
     _put(document, "drafts", _drafts(given), "draft")
@@ -169,6 +173,7 @@ def _check(given: dict[str, Any], with_cards: bool) -> None:
         "draft_precision",
         "draft_kv_precision",
         "draft_tensor_parallel",
+        "output_length",
         *_OF_TARGET,
     )
     if not with_cards:

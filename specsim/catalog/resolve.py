@@ -273,8 +273,14 @@ class _Filler:
             draft = _located(entry)
             _default(draft, "method", "measured")
             return draft
-        with self._collecting():
-            entry = drafter_document(entry, place_of(drafts, (index,))[0], self.folder, path)
+        place = place_of(drafts, (index,))[0]
+        try:
+            entry = drafter_document(entry, place, self.folder, path)
+        except InputError as error:
+            self.faults.extend(error.faults)
+            draft = _located(entry) if isinstance(entry, dict) else LocatedDict(place=place)
+            _default(draft, "method", "draft_model")
+            return draft
         drafts[index] = entry
         method = entry.get("method", "draft_model") if isinstance(entry, dict) else "draft_model"
         if method not in _WITH_A_MODEL:
@@ -286,8 +292,14 @@ class _Filler:
     def _parts(self, draft: LocatedDict, inherited: dict[str, Any], path: str) -> LocatedDict:
         """The models and heads that are parts of a drafter."""
         self._card(draft, "head", "head", f"{path}.head")
-        if "head" in draft and self.inherit:
-            _default(draft, "precision", self.sixteen)
+        method, head = draft.get("method"), draft.get("head")
+        if isinstance(head, dict) and "method" in head and head["method"] != method:
+            wrong = f"{head.get('name')} is a head of the method {head['method']}, and not {shown(method)}."
+            self.faults.append(Fault(wrong, draft.places.get("head", draft.place), f"{path}.head"))
+        if method in _ON_A_HEAD and self.inherit:
+            # A module of the target's own checkpoint is stored as the target is.
+            own = inherited.get("precision") if method == "mtp" else None
+            _default(draft, "precision", own or self.sixteen)
             _default(draft, "kv_precision", self.sixteen)
             _default(draft, "tensor_parallel", inherited.get("tensor_parallel", 1))
         if "inner" in draft:
@@ -309,6 +321,7 @@ class _Filler:
 
 
 _WITH_A_MODEL = ("draft_model", "cascade")
+_ON_A_HEAD = ("eagle", "eagle3", "mtp", "medusa")
 
 
 def hardware_document(written: Any, folder: Path | None = None, path: str = "kernels") -> LocatedDict:
@@ -335,7 +348,8 @@ def _inherited(target: Any) -> dict[str, Any]:
     """What a draft takes over from the target; what is wrong there is said there."""
     held = target if isinstance(target, dict) else {}
     found = {name: held.get(name) for name in ("tensor_parallel", "source_tokens")}
-    return {name: number for name, number in found.items() if type(number) is int and number > 0}
+    numbers = {name: number for name, number in found.items() if type(number) is int and number > 0}
+    return {**numbers, "precision": held.get("precision")}
 
 
 def _sixteen_bits(hardware: dict[str, Any]) -> str:

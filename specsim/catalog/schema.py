@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from specsim.catalog.validate import written_fields
 from specsim.specs.acceptance import Acceptance
 from specsim.specs.card import Card
-from specsim.specs.drafter import Draft, DraftModel, MeasuredDraft
+from specsim.specs.drafter import DRAFTS, Draft
 from specsim.specs.fields import Kind, Tagged
 from specsim.specs.hardware import Hardware
 from specsim.specs.scenario import Grid, Scenario
@@ -28,8 +28,7 @@ _AXIS = {"anyOf": [_VALUE, {"type": "array", "items": _VALUE}]}
 _FILLED_IN: dict[Any, set[str]] = {
     Hardware: {"kernels"},
     ServedModel: {"precision", "kv_precision"},
-    DraftModel: {"precision", "kv_precision", "acceptance"},
-    MeasuredDraft: {"acceptance"},
+    **{draft: {"precision", "kv_precision", "acceptance"} for draft in DRAFTS},
     Scenario: {"drafts"},
     Grid: {"batch_size", "context_length", "gamma"},
 }
@@ -81,8 +80,8 @@ def _of(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         mark = next(mark for mark in annotation.__metadata__ if isinstance(mark, Kind | Tagged))
         if isinstance(mark, Kind):
             return dict(mark.json_schema)
-        records = (_reference(record, definitions) for record in mark.records)
-        return {"anyOf": [*_SHORT_FORMS.get(annotation, ()), *records]}
+        found = [*_SHORT_FORMS.get(annotation, ()), *(_reference(record, definitions) for record in mark.records)]
+        return {"anyOf": [*found, _named_drafter(definitions)] if annotation == Draft else found}
     if origin in (Union, types.UnionType):
         return _of(next(a for a in arguments if a is not types.NoneType), definitions)
     if origin is Literal:
@@ -95,6 +94,19 @@ def _of(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         reference = _reference(annotation, definitions)
         return {"anyOf": [_NAME, reference]} if issubclass(annotation, Card | ServedModel) else reference
     return {"type": "string"}
+
+
+def _named_drafter(definitions: dict[str, Any]) -> dict[str, Any]:
+    """A head or a drafter of the catalogue by its name, with fields that replace those of its card."""
+    records = [record for record in DRAFTS if not issubclass(record, ServedModel)]
+    annotations = {field.written: field.annotation for record in records for field in written_fields(record)}
+    properties = {name: _of(of, definitions) for name, of in annotations.items() if name != "method"}
+    return {
+        "type": "object",
+        "properties": {"model": _NAME, **properties},
+        "required": ["model"],
+        "additionalProperties": False,
+    }
 
 
 def _reference(record: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -73,6 +73,12 @@ _NOTHING = object()
 """What stands for a value that could not be read."""
 
 
+def _nearest(wanted: object, known: Iterable[str]) -> str:
+    """The nearest of some names, or all of them if none is near."""
+    names = list(known)
+    return nearest(wanted, names) or nearest(wanted, names, list_all_up_to=40)
+
+
 class _Reader:
     """Walks a document along the annotations of records and collects what is wrong."""
 
@@ -98,16 +104,13 @@ class _Reader:
         known = [field.written for field in fields]
         for key in found:
             if key not in known:
-                self.fault(
-                    f"unknown field. {nearest(key, known) or nearest(key, known, list_all_up_to=40)}", (*path, key)
-                )
+                self.fault(f"unknown field. {_nearest(key, known)}", (*path, key))
         if len(self.faults) > before:
             return _NOTHING
         try:
             return record(**values)
         except Contradiction as contradiction:
-            here = path if contradiction.field is None else (*path, contradiction.field)
-            return self.fault(str(contradiction), here)
+            return self.fault(str(contradiction), (*path, *contradiction.path))
 
     def value(self, annotation: Any, found: object, path: Path) -> Any:
         origin, arguments = get_origin(annotation), get_args(annotation)
@@ -156,6 +159,5 @@ class _Reader:
         tag = found.get(mark.tag, mark.default)
         record = mark.by_tag.get(tag) if isinstance(tag, str) else None
         if record is None:
-            known = list(mark.by_tag)
-            return self.fault(f"unknown {mark.tag} {shown(tag)}. {nearest(tag, known)}", (*path, mark.tag))
+            return self.fault(f"unknown {mark.tag} {shown(tag)}. {_nearest(tag, mark.by_tag)}", (*path, mark.tag))
         return self.record(record, found, path)

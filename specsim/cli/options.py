@@ -25,7 +25,7 @@ _QUESTION = (
         "--draft",
         metavar="CARD[:ACCEPTANCE]",
         multiple=True,
-        help="Draft model; repeat it to compare several.",
+        help="Draft model, draft head or drafter: catalogue name, alias or YAML file; repeat it to compare several.",
     ),
     click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
     click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
@@ -63,6 +63,11 @@ _QUESTION = (
     ),
     click.option("--repair", metavar="C", help="Extra target call after a rejection, in plain steps; default 0."),
     click.option("--overhead", metavar="C", help="Fixed cost of a round, in plain steps; default 0."),
+    click.option(
+        "--output-length",
+        metavar="N",
+        help="Tokens of an output, over which the drafter's reading of the context is spread; default endless.",
+    ),
     click.option(
         "--extrapolate",
         is_flag=True,

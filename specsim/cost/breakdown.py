@@ -17,9 +17,12 @@ def operators(of: Pass) -> tuple[Operator, ...]:
     """
     shards = of.served.tensor_parallel
     beside = tuple(
-        matrix(of, p.name, p.module, p.count, (p.inputs, p.outputs / shards), of.tokens, p.small_parameters)
+        matrix(
+            of, p.name, p.module, p.count, (p.inputs, p.outputs / shards), of.tokens, p.small_parameters,
+            p.inputs if p.summed else None,
+        )
         for p in of.projections
-    )
+    )  # fmt: skip
     if of.bare:
         return beside
     embedding, head, sampling = table_operators(of)

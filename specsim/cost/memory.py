@@ -93,6 +93,23 @@ def fit(
     )
 
 
+def fit_apart(
+    drafter: Resident, sequences: Array, tokens_per_sequence: Array, context_length: Array, machine: Machine
+) -> tuple[NDArray[np.int8], Array]:
+    """The limit and the largest batch of a drafter on devices of its own; where nothing is drafted there is none."""
+    capacity = np.floor(machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization)
+    cache: Array = np.zeros(())
+    for model in drafter.cached:
+        cache = cache + np.ceil(sequence_bytes(model, tokens_per_sequence, context_length))
+    room, drafts = capacity - np.ceil(drafter.weight_bytes), tokens_per_sequence > 1
+    most_slots = min(served.model.max_positions for served in drafter.cached)
+    beyond = context_length + tokens_per_sequence > most_slots
+    without_cache = np.int8(1 if room < 0 else 2)
+    limit = np.maximum((sequences * cache > room) * without_cache, beyond * np.int8(3))
+    most = np.where(beyond, 0.0, np.floor(np.maximum(room, 0.0) / np.maximum(cache, 1.0)))
+    return limit * drafts, np.where(drafts, most, np.inf)
+
+
 def _most_sequences(room: Array, own: Array, of_draft: Array, groups: int) -> Array:
     """The largest batch B for which ceil(B / groups) x own + B x of_draft is within the room."""
     most = np.floor(room / (own / groups + of_draft))

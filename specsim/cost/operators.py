@@ -100,6 +100,6 @@ def table_operators(of: Pass) -> tuple[Operator, Operator, Operator]:
         Operator(
             name="embedding", kind="lookup", runs=1, activation_bytes=2 * hidden * SIXTEEN_BITS * of.tokens
         ),
-        matrix(of, "head", "head", 1, (hidden, columns), of.tokens, model.norm_parameters),
-        Operator(name="sampling", kind="lookup", runs=1, activation_bytes=columns * SIXTEEN_BITS * of.tokens),
+        matrix(of, "head", "head", 1, (hidden, columns), of.outputs, model.norm_parameters),
+        Operator(name="sampling", kind="lookup", runs=1, activation_bytes=columns * SIXTEEN_BITS * of.outputs),
     )  # fmt: skip

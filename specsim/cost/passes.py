@@ -24,6 +24,7 @@ class Projection:
         module: The part of a model that it counts as.
         count: How many of them there are.
         small_parameters: Biases and norms that are read beside each.
+        summed: Whether its products are summed into those of another one, which alone writes them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Projection:
     module: Module = "mlp"
     count: int = 1
     small_parameters: int = 0
+    summed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,7 @@ class Pass:
         context_length: Tokens of each sequence that the cache already holds.
         projections: Products beside the layers.
         bare: Whether there are only these, and no layers.
+        outputs_per_sequence: New tokens of each sequence whose logits are wanted, all of them if None.
     """
 
     served: ServedModel
@@ -53,6 +56,7 @@ class Pass:
     context_length: Array
     projections: tuple[Projection, ...] = ()
     bare: bool = False
+    outputs_per_sequence: Array | None = None
 
     @property
     def layers(self) -> int:
@@ -79,6 +83,11 @@ class Pass:
     def tokens(self) -> Array:
         """New tokens that a stage works on at a time."""
         return self.stage_sequences * self.tokens_per_sequence
+
+    @property
+    def outputs(self) -> Array:
+        """New tokens that a stage makes logits of at a time."""
+        return self.tokens if self.outputs_per_sequence is None else self.stage_sequences * self.outputs_per_sequence
 
     @property
     def attention_tokens(self) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from specsim.acceptance import independent_tokens_per_round
 from specsim.cost.memory import Resident
 from specsim.cost.passes import Array, Pass
-from specsim.drafting.plan import Drafting, Repeated, Round
+from specsim.drafting.plan import Drafting, Repeated, Round, reading
 from specsim.specs.drafter import CascadeDraft, DraftModel, MergedDraft, RelayDraft
 from specsim.specs.served import ServedModel
 
@@ -37,22 +37,25 @@ def _resident(*models: ServedModel) -> Resident:
 def draft_model(draft: DraftModel, round_: Round) -> Drafting:
     """One model: a pass for every drafted token, or one for all."""
     served = draft.served
-    kept = _resident(served)
+    kept, one = _resident(served), step(served, round_)
     return Drafting(
-        lanes=(chain_or_one(step(served, round_), draft.passes, round_),),
+        lanes=(chain_or_one(one, draft.passes, round_),),
         steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
         resident=Resident() if draft.own_device else kept,
         apart=kept if draft.own_device else None,
+        readings=(reading(one),),
     )
 
 
 def merged(draft: MergedDraft, round_: Round) -> Drafting:
     """Several models at the same time; no two of their sequences are taken to share a token."""
+    passes = [step(model, round_) for model in draft.models]
     return Drafting(
-        lanes=tuple((Repeated("draft_step", step(model, round_), round_.drafted),) for model in draft.models),
+        lanes=tuple((Repeated("draft_step", one, round_.drafted),) for one in passes),
         steps=round_.drafted,
         verified_tokens=len(draft.models) * round_.gamma + 1,
         resident=_resident(*draft.models),
+        readings=tuple(map(reading, passes)),
     )
 
 
@@ -68,15 +71,21 @@ def cascade(draft: CascadeDraft, round_: Round) -> Drafting:
         lanes=((Repeated("inner_draft_step", inner, rounds * g), Repeated("draft_verification", middle, rounds)),),
         steps=rounds * (g + 1),
         resident=_resident(draft, draft.inner),
+        readings=(reading(inner), reading(middle)),
     )
 
 
 def relay(draft: RelayDraft, round_: Round) -> Drafting:
     """Models one after another in one draft, each for its number of tokens; the last one for the rest."""
-    left, found = round_.drafted, []
+    left, found = round_.drafted, list[Repeated]()
     for index, leg in enumerate(draft.legs):
         last = index == len(draft.legs) - 1
         turn = left if last else np.minimum(left, float(leg.tokens))
         found.append(Repeated(f"draft_step_{index + 1}", step(leg.model, round_), turn))
         left = left - turn
-    return Drafting(lanes=(tuple(found),), steps=round_.drafted, resident=_resident(*(leg.model for leg in draft.legs)))
+    return Drafting(
+        lanes=(tuple(found),),
+        steps=round_.drafted,
+        resident=_resident(*(leg.model for leg in draft.legs)),
+        readings=tuple(reading(part.of) for part in found),
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from specsim.cost.memory import Resident
 from specsim.cost.passes import Pass, Projection
 from specsim.drafting.draft_model import chain_or_one, step
-from specsim.drafting.plan import Drafting, Repeated, Round
+from specsim.drafting.plan import Drafting, Repeated, Round, reading
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import Eagle3Draft, EagleDraft, HeadDraft, MedusaDraft, MtpDraft
 from specsim.specs.feed_forward import Mlp
@@ -44,9 +44,14 @@ def _served(draft: HeadDraft, model: Model) -> ServedModel:
     )
 
 
-def _own_bytes(draft: HeadDraft) -> float:
+def _own_bytes(draft: HeadDraft, layers: Model | None, projections: tuple[Projection, ...]) -> float:
     """Its own weights on one device; table and head of most are the target's."""
-    return draft.head.parameters * SIXTEEN_BITS / draft.tensor_parallel
+    head, bytes_of = draft.head, draft.precision.bytes_of
+    matrices = [(p.module, float(p.inputs * p.outputs * p.count)) for p in projections]
+    matrices += layers.decoder_modules().items() if layers is not None else ()
+    matrices += [("head", float(head.draft_vocab_size * head.hidden_size))] if isinstance(head, Eagle3Head) else ()
+    saved = sum(count * (SIXTEEN_BITS - bytes_of(module)) for module, count in matrices)
+    return (head.parameters * SIXTEEN_BITS - saved) / draft.tensor_parallel
 
 
 def eagle(draft: EagleDraft | Eagle3Draft | MtpDraft, target: Model, round_: Round) -> Drafting:
@@ -63,9 +68,12 @@ def eagle(draft: EagleDraft | Eagle3Draft | MtpDraft, target: Model, round_: Rou
     if isinstance(head, Eagle3Head):
         attention = head.attention
         once = (Projection("join", 3 * head.target_hidden_size, h),)
-        always = (Projection("qkv_hidden", h, attention.query_width + 2 * attention.kv_width, "attention"),)
+        width = attention.query_width + 2 * attention.kv_width
+        always = (Projection("qkv_hidden", h, width, "attention", small_parameters=h, summed=True),)
     else:
-        always = (Projection("join", 2 * h, h, small_parameters=h if isinstance(head, EagleHead) else 0),)
+        # EAGLE has a bias, and lacks two of the three norms of a model of one layer; a module has five norms.
+        vectors = -h if isinstance(head, EagleHead) else 2 * h
+        always = (Projection("join", 2 * h, h, small_parameters=vectors),)
     first, later = (replace(plain, projections=(*parts, *always)) for parts in (once, ()))
     if draft.passes == "one" or not once:
         lane = chain_or_one(first, draft.passes, round_)
@@ -75,7 +83,8 @@ def eagle(draft: EagleDraft | Eagle3Draft | MtpDraft, target: Model, round_: Rou
     return Drafting(
         lanes=(lane,),
         steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
-        resident=Resident(_own_bytes(draft), (served,)),
+        resident=Resident(_own_bytes(draft, served.model, first.projections), (served,)),
+        readings=(reading(first),),
     )
 
 
@@ -100,5 +109,5 @@ def medusa(draft: MedusaDraft, target: ServedModel, round_: Round) -> Drafting:
         lanes=(tuple(lane),),
         steps=round_.any_drafted,
         verified_tokens=np.minimum(round_.gamma, float(head.heads)) + 1,
-        resident=Resident(_own_bytes(draft)),
+        resident=Resident(_own_bytes(draft, None, parts)),
     )

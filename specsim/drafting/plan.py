@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Drafting:
         verified_tokens: Tokens of each sequence that verification looks at, shape (G, 1, 1); gamma + 1 if None.
         resident: What it keeps on the target's devices.
         apart: What it keeps on devices of its own, None if it has none.
+        readings: Passes in which its models read the context of a new sequence, before they draft.
     """
 
     lanes: tuple[tuple[Repeated, ...], ...] = ()
@@ -68,3 +69,10 @@ class Drafting:
     verified_tokens: Array | None = None
     resident: Resident = field(default_factory=Resident)
     apart: Resident | None = None
+    readings: tuple[Pass, ...] = ()
+
+
+def reading(of: Pass) -> Pass:
+    """The same model reading a whole context at once; only what follows the last token is asked for."""
+    tokens = np.maximum(of.context_length, 1.0)
+    return replace(of, tokens_per_sequence=tokens, context_length=NOTHING, outputs_per_sequence=np.ones(()))

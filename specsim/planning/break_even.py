@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import independent_tokens_per_round, rate_where
+from specsim.acceptance import rate_where
 from specsim.cost.passes import Array
+from specsim.planning.lengths import tokens_of_independent_drafts
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import plan
 from specsim.specs.acceptance import Independent
@@ -29,7 +30,7 @@ def break_even_acceptance(question: Question, axes: Axes) -> Array:
     cost = np.broadcast_to(rounds.round_seconds / rounds.costs.plain_seconds, axes.shape)
 
     def gain(rate: Array) -> Array:
-        return independent_tokens_per_round(rate, axes.gamma) - repair * (1 - rate**axes.gamma)
+        return tokens_of_independent_drafts(question.draft, rate, axes.gamma) - repair * (1 - rate**axes.gamma)
 
     # A round that costs less than a plain step pays at any rate.
     least = np.maximum(cost, gain(np.zeros(axes.shape)))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specsim.cost.machine import Machine
-from specsim.cost.memory import LIMITS, Fit, fit, sequence_bytes
+from specsim.cost.memory import Fit, fit, fit_apart
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import PassTime, pass_time
-from specsim.drafting import Drafting, Round, drafting_of
+from specsim.drafting import Drafting, Repeated, Round, drafting_of
 from specsim.planning.lengths import RoundLengths
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.schedules import exposed_seconds
@@ -62,15 +64,18 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
     else:
         plain = np.asarray(measured.plain_step_seconds or 1.0)
     if measured.verify_cost_ratio is None and known is not None:
-        verification = known.verification_seconds
+        verification = known.mixed(known.verification.seconds, plain)
     else:
         ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
-        verification = plain * np.where(drafts, ratio, 1.0)
+        # A sequence for which a lookup found nothing adds what it adds to a plain step.
+        found = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
+        verification = plain * np.where(drafts, 1 + found * (ratio - 1), 1.0)
     operations, moved = _work(measured, axes, lengths, known)
-    drafting = exposed_seconds(question.draft, _drafting_seconds(measured, plain, lengths, known), verification)
-    overhead = _overhead(question, plain, axes, lengths)
+    drafting = exposed_seconds(question.draft, _drafting_seconds(measured, plain, axes, lengths, known), verification)
+    overhead = _overhead(question, plain, axes, lengths, known)
     if question.output_length and known is not None:
-        overhead = overhead + known.prefill_seconds * lengths.tokens_per_round / question.output_length
+        shared_by = question.output_length / lengths.per_output(question.output_length)
+        overhead = overhead + known.reading_seconds / shared_by
     return RoundCosts(
         plain_seconds=plain,
         drafting_seconds=drafting,
@@ -91,19 +96,19 @@ class _Passes:
 
     Attributes:
         verification: The pass over all tokens that are looked at.
-        verification_seconds: Its time; a plain step's where nothing was found to verify [s].
+        verifying: Share of the steps in which something was found to verify.
         drafting: What the drafter does, None where only its cost is measured.
-        lanes: The times of its passes, as they are laid out in ``drafting``.
-        prefill_seconds: What the drafter's models take to read a context [s].
+        parts: Its passes with their times, in lanes as they are laid out in ``drafting``.
+        reading_seconds: What the drafter's models take to read a context [s].
     """
 
     machine: Machine
     plain: PassTime
     verification: PassTime
-    verification_seconds: Array
+    verifying: Array
     drafting: Drafting | None
-    lanes: tuple[tuple[PassTime, ...], ...]
-    prefill_seconds: Array
+    parts: tuple[tuple[tuple[Repeated, PassTime], ...], ...]
+    reading_seconds: Array
     fit: Fit
 
     @classmethod
@@ -120,20 +125,23 @@ class _Passes:
         if isinstance(question.draft, LookupDraft) and question.draft.hit_rate < 1:
             width, share = _found(question.draft.hit_rate, axes, tokens)
         verification = pass_time(Pass(target, batch, width, context), machine)
-        seconds = (
-            verification.seconds if share.ndim == 0 else plain.seconds * (1 - share) + verification.seconds * share
-        )
         lanes = drafting.lanes if drafting is not None else ()
+        readings = drafting.readings if drafting is not None and question.output_length else ()
         return cls(
             machine=machine,
             plain=plain,
             verification=verification,
-            verification_seconds=seconds,
+            verifying=share,
             drafting=drafting,
-            lanes=tuple(tuple(pass_time(part.of, machine) for part in lane) for lane in lanes),
-            prefill_seconds=_prefill_seconds(drafting if question.output_length else None, machine) * (axes.gamma > 0),
+            parts=tuple(tuple((part, pass_time(part.of, machine)) for part in lane) for lane in lanes),
+            reading_seconds=_sum(pass_time(of, machine).seconds for of in readings) * (axes.gamma > 0),
             fit=_fit(target, drafting, axes, tokens, machine),
         )
+
+    def mixed(self, verification: Array, plain: Array) -> Array:
+        """What a step takes on average, where those in which nothing was found are plain ones."""
+        share = self.verifying
+        return verification if share.ndim == 0 else verification * share + plain * (1 - share)
 
 
 def round_of(axes: Axes, lengths: RoundLengths) -> Round:
@@ -152,47 +160,37 @@ def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
     return 1 + (tokens - 1) * (hit_rate / some), np.where(axes.gamma > 0, some, 1.0)
 
 
-def _prefill_seconds(drafting: Drafting | None, machine: Machine) -> Array:
-    """What it takes the models of a drafter to read a context before they draft [s]."""
-    total: Array = np.zeros(())
-    seen: list[str] = []
-    for part in (part for lane in (drafting.lanes if drafting is not None else ()) for part in lane):
-        of, name = part.of, part.of.served.model.name
-        if not of.bare and name not in seen and part.name != "prediction":
-            seen.append(name)
-            reading = Pass(of.served, of.sequences, np.maximum(of.context_length, 1.0), np.zeros(()), of.projections)
-            total = total + pass_time(reading, machine).seconds
-    return total
-
-
 def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Array, machine: Machine) -> Fit:
     """What fits on the target's devices, and on those that the drafter has to itself."""
     resident = drafting.resident if drafting is not None else Drafting().resident
     found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine)
     if drafting is None or drafting.apart is None:
         return found
-    capacity = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
-    caches = sum(sequence_bytes(model, tokens, axes.context_length) for model in drafting.apart.cached)
-    too_large = (axes.gamma > 0) & (drafting.apart.weight_bytes + axes.batch_size * caches > capacity)
-    limit = np.maximum(found.limit, too_large * np.int8(LIMITS.tolist().index("memory")))
-    return Fit(found.needed_bytes, found.draft_bytes, limit, found.excess_bytes, found.max_batch_size)
+    limit, most = fit_apart(drafting.apart, axes.batch_size, tokens, axes.context_length, machine)
+    most = np.minimum(found.max_batch_size, most)
+    return Fit(found.needed_bytes, found.draft_bytes, np.maximum(found.limit, limit), found.excess_bytes, most)
 
 
-def _drafting_seconds(measured: MeasuredCosts, plain: Array, lengths: RoundLengths, known: _Passes | None) -> Array:
+def _drafting_seconds(
+    measured: MeasuredCosts, plain: Array, axes: Axes, lengths: RoundLengths, known: _Passes | None
+) -> Array:
     """All that a drafter does in a round, one after another [s]."""
     if measured.draft_cost_ratio is not None:
         return plain * measured.draft_cost_ratio * lengths.drafted_per_round
     if known is None or known.drafting is None:
         raise ValueError("neither a drafter of known cost nor a measured draft cost is given")
     drafting = known.drafting
-    seconds: Array = np.zeros(())
-    for lane, times in zip(drafting.lanes, known.lanes, strict=True):
-        in_lane: Array = np.zeros(())
-        for part, time in zip(lane, times, strict=True):
-            in_lane = in_lane + time.seconds * part.times
-        seconds = np.maximum(seconds, in_lane)
+    lanes = [_sum(time.seconds * part.times for part, time in lane) for lane in known.parts]
+    seconds = reduce(np.maximum, lanes) if lanes else np.zeros(())
     fixed = known.machine.runtime.draft_step_overhead_seconds * drafting.steps
-    return seconds + (fixed + drafting.host_seconds * lengths.any_drafted)
+    # The host looks every time, whether it finds something or not.
+    return seconds + (fixed + drafting.host_seconds * (axes.gamma > 0))
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    """The sum of some arrays; nothing is added where there is only one."""
+    found = list(terms)
+    return reduce(np.add, found) if found else np.zeros(())
 
 
 def _draft_cost_ratio(
@@ -219,20 +217,21 @@ def _work(measured: MeasuredCosts, axes: Axes, lengths: RoundLengths, known: _Pa
         if known is None:
             return of_drafting[0] + axes.verified_tokens, of_drafting[1] + np.ones(())
     else:
-        parts = [(p, t) for lane, times in zip(known.drafting.lanes, known.lanes, strict=True)
-                 for p, t in zip(lane, times, strict=True)]  # fmt: skip
-        operations = sum((t.operations * p.times for p, t in parts), np.zeros(()))
-        moved = sum((t.moved_bytes * p.times for p, t in parts), np.zeros(()))
-        of_drafting = operations / known.plain.operations, moved / known.plain.moved_bytes
-    verify_operations = known.verification.operations / known.plain.operations
-    verify_bytes = known.verification.moved_bytes / known.plain.moved_bytes
-    return of_drafting[0] + verify_operations, of_drafting[1] + verify_bytes
+        plain, parts = known.plain, [pair for lane in known.parts for pair in lane]
+        # Ratios of small arrays first: the number of passes makes the array of all points.
+        of_drafting = (
+            _sum(time.operations / plain.operations * part.times for part, time in parts),
+            _sum(time.moved_bytes / plain.moved_bytes * part.times for part, time in parts),
+        )
+    operations = known.mixed(known.verification.operations, known.plain.operations)
+    moved = known.mixed(known.verification.moved_bytes, known.plain.moved_bytes)
+    return of_drafting[0] + operations / known.plain.operations, of_drafting[1] + moved / known.plain.moved_bytes
 
 
-def _overhead(question: Question, plain: Array, axes: Axes, lengths: RoundLengths) -> Array:
-    """Fixed cost of a round that drafts, and its repairs: P(reject) x repair."""
+def _overhead(question: Question, plain: Array, axes: Axes, lengths: RoundLengths, known: _Passes | None) -> Array:
+    """Fixed cost of a round that verifies drafts, and its repairs: P(reject) x repair."""
     drafts, costs = axes.gamma > 0, question.costs
-    fixed = question.machine.runtime.round_overhead_seconds if question.machine is not None else 0.0
+    fixed = known.machine.runtime.round_overhead_seconds * known.verifying if known is not None else np.zeros(())
     if costs is None or not (costs.overhead or costs.repair):
         return np.asarray(fixed * drafts)
     return fixed * drafts + plain * ((costs.overhead + costs.repair * lengths.rejection_probability) * drafts)

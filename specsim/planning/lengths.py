@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import process_of
+from specsim.acceptance import independent_tokens_per_round, process_of
 from specsim.cost.passes import Array
-from specsim.planning.schedules import pearl_tokens_per_round
+from specsim.planning.schedules import pearl_tokens_of_independent_drafts, pearl_tokens_per_round
 from specsim.specs.acceptance import Point
 from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
 
@@ -34,20 +34,16 @@ class RoundLengths:
     overshoot: Array
     extrapolated: NDArray[np.bool_]
 
-    @property
-    def any_drafted(self) -> Array:
-        """Probability that a round drafts anything."""
-        return np.minimum(self.drafted_per_round, 1.0)
-
     def per_output(self, output_length: int) -> Array:
         """Tokens per round that count in outputs of so many tokens; all of them if 0.
 
         The last round of an output emits what is not wanted any more: (E[T^2] / E[T] - 1) / 2 tokens, as renewal
-        theory has it, for outputs that are long beside a round.
+        theory has it, for outputs that are long beside a round; no output takes less than a round.
         """
         if not output_length:
             return self.tokens_per_round
-        return self.tokens_per_round * (output_length / (output_length + self.overshoot))
+        counted = self.tokens_per_round * (output_length / (output_length + self.overshoot))
+        return np.minimum(counted, float(output_length))
 
 
 def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> RoundLengths:
@@ -64,8 +60,7 @@ def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> 
         tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
         drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        tokens = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1)))
-        second = np.maximum(tokens**2, tokens)
+        tokens, second = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1)))
     return RoundLengths(
         tokens_per_round=tokens.reshape(-1, 1, 1),
         drafted_per_round=drafted.reshape(-1, 1, 1),
@@ -74,3 +69,13 @@ def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> 
         overshoot=np.maximum(second / tokens - 1, 0.0).reshape(-1, 1, 1) / 2,
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
+
+
+def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:
+    """Tokens per round of a drafter whose drafts are accepted at a rate each for itself, broadcast over both."""
+    if isinstance(draft, MedusaDraft):
+        gamma = np.minimum(gamma, draft.head.heads)
+    if isinstance(draft, DraftModel) and draft.schedule == "pearl":
+        return pearl_tokens_of_independent_drafts(rate, gamma.astype(float))
+    tokens = independent_tokens_per_round(rate, gamma)
+    return 1 + draft.hit_rate * (tokens - 1) if isinstance(draft, LookupDraft) else tokens

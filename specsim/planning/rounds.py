@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +56,12 @@ class Rounds:
         """What fits in memory, None without cards."""
         return self.costs.fit
 
-    @property
+    @cached_property
     def feasible(self) -> NDArray[np.bool_]:
         """Whether weights, caches and positions suffice."""
         return np.ones((), dtype=bool) if self.fit is None else self.fit.limit == 0
 
-    @property
+    @cached_property
     def decision(self) -> NDArray[np.int8]:
         """Whether drafting pays at each point, as an index into ``DECISIONS``.
 

@@ -22,8 +22,8 @@ def exposed_seconds(draft: AnyDraft, drafting_seconds: Array, verification_secon
     return (1 - hidden) * drafting_seconds + hidden * beyond
 
 
-def pearl_tokens_per_round(lengths: AcceptedLengths, first: AcceptedLengths) -> Array:
-    """Tokens that a step of overlapped drafting emits, shape (G,) (PEARL, Liu et al. 2024).
+def pearl_tokens_per_round(lengths: AcceptedLengths, first: AcceptedLengths) -> tuple[Array, Array]:
+    """Mean and mean square of the tokens that a step of overlapped drafting emits, shape (G,) (PEARL, Liu et al. 2024).
 
     After a rejection only the first new draft is verified beside drafting; once it is accepted, whole drafts are,
     without a bonus token. With x_j the survival of j drafts the share of such steps is x_1 / (x_1 + 1 - x_g), and
@@ -33,11 +33,25 @@ def pearl_tokens_per_round(lengths: AcceptedLengths, first: AcceptedLengths) -> 
         lengths: Accepted lengths at each draft length.
         first: The same at one draft, and at none where nothing is drafted.
     """
-    survival_of_all = 1 - lengths.rejection_probability
-    survival_of_first = first.tokens_per_round - 1
-    whole = survival_of_first / np.maximum(survival_of_first + 1 - survival_of_all, np.finfo(float).tiny)
-    emitted = 1 - whole + whole * (lengths.tokens_per_round - survival_of_all)
-    return np.where(lengths.gamma > 0, emitted, 1.0)
+    tokens, all_of_them = lengths.tokens_per_round, 1 - lengths.rejection_probability
+    whole = _share_of_whole_drafts(first.tokens_per_round - 1, all_of_them)
+    # Without its bonus a round of g accepted drafts emits g tokens in place of g + 1.
+    squared = lengths.variance + tokens**2 - (2 * lengths.gamma + 1) * all_of_them
+    drafts = lengths.gamma > 0
+    mean, mean_square = 1 - whole + whole * (tokens - all_of_them), 1 - whole + whole * squared
+    return np.where(drafts, mean, 1.0), np.where(drafts, mean_square, 1.0)
+
+
+def _share_of_whole_drafts(first: Array, all_of_them: Array) -> Array:
+    """Share of the steps that verify whole drafts, by the survival of one draft and of all of them."""
+    return first / np.maximum(first + 1 - all_of_them, np.finfo(float).tiny)
+
+
+def pearl_tokens_of_independent_drafts(rate: Array, gamma: Array) -> Array:
+    """The mean for independent drafts at any rate, broadcast over both."""
+    whole = _share_of_whole_drafts(rate, rate**gamma)
+    emitted = 1 - whole + whole * (independent_tokens_per_round(rate, gamma) - rate**gamma)
+    return np.where(gamma > 0, emitted, 1.0)
 
 
 def cascade_cost_ratio(cost: Array, inner_cost: Array, inner_rate: Array, inner_gamma: Array) -> Array:

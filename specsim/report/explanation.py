@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from specsim.acceptance import AcceptedLengths, Conditional, process_of
-from specsim.cost.breakdown import operators
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
-from specsim.cost.roofline import BOUNDS, OperatorTime, pass_time
-from specsim.cost.roofline import operator_time as time_of_operator
+from specsim.cost.roofline import BOUNDS, pass_time
 from specsim.drafting import drafting_of
 from specsim.planning.break_even import (
     Stretch,
@@ -30,9 +28,10 @@ from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
+from specsim.report.operator_table import operator_table
 from specsim.report.table import Table
 from specsim.specs.acceptance import typical_of
-from specsim.specs.drafter import LOSSY_RULES, DraftModel
+from specsim.specs.drafter import LOSSY_RULES, DraftModel, LookupDraft
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
 
@@ -107,7 +106,9 @@ def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     answer = Answer(Block(scenario, question, axes), rounds)
     whole = rows(answer, **notes.notes_of(answer))
     row = whole.where(np.arange(len(whole)) == index)
-    return Explanation(_title(point), tuple(_sections(point)), row, _operator_table(point))
+    return Explanation(
+        _title(point), tuple(_sections(point)), row, operator_table(tuple(point.passes()), point.question.machine)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +295,9 @@ def _drafter(point: _Point) -> Iterable[str]:
 
 
 def _accepted(point: _Point) -> Iterable[str]:
-    lengths = point.lengths
+    lengths, draft = point.lengths, point.question.draft
+    if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
+        yield f"Something is found in {draft.hit_rate:.0%} of the rounds; of these:"
     tokens, deviation = float(lengths.tokens_per_round[0]), float(lengths.variance[0]) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
     shares = enumerate(lengths.distribution[0, : point.gamma + 1])
@@ -363,38 +366,3 @@ def _told(stretches: list[Stretch]) -> str:
     if not stretches:
         return "nowhere that fits"
     return "from " + ", and from ".join(f"{s.first} to {s.last}{_ENDS[s.ended_by]}" for s in stretches)
-
-
-def _operator_table(point: _Point) -> Table:
-    """One row for each operator of the plain step, of one draft step and of verification."""
-    found: list[tuple[object, ...]] = []
-    if point.cards is not None:
-        for name, one in point.passes():
-            times = [time_of_operator(operator, one, point.cards[0]) for operator in operators(one)]
-            found += [(name, time.operator.name, time.operator.runs, *_figures(time)) for time in times]
-            found += [(name, *row) for row in _beside_operators(one, times, point.cards[0])]
-    names = ("pass", "operator", "runs", "ms", "operations", "moved_bytes", "bound")
-    columns = {name: np.array([row[i] for row in found], dtype=object) for i, name in enumerate(names)}
-    return Table(columns, (len(found),))
-
-
-def _beside_operators(
-    one: Pass, times: list[OperatorTime], machine: Machine
-) -> Iterable[tuple[str, int, float, float, float, str]]:
-    """What a pass takes beyond its operators, so that the rows add up to it."""
-    whole = pass_time(one, machine)
-    stages, host = float(whole.stage_seconds), float(whole.host_seconds)
-    software = float(whole.overhead_seconds) - sum(time.overhead_seconds for time in times)
-    for name, seconds, bound in (
-        ("software", software, "overhead"),
-        ("stages", stages, "network"),
-        ("host", host, "host"),
-    ):
-        if seconds > 0:
-            yield name, one.served.model.layers if name == "software" else 1, seconds * 1e3, 0.0, 0.0, bound
-
-
-def _figures(time: OperatorTime) -> tuple[float, float, float, str]:
-    limits = (time.memory_seconds, time.compute_seconds, time.network_seconds, time.overhead_seconds)
-    bound = str(BOUNDS[int(np.argmax([float(seconds) for seconds in limits]))])
-    return float(time.seconds) * 1e3, float(time.operations), float(time.moved_bytes), bound

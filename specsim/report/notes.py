@@ -57,6 +57,10 @@ def _assumed(answer: Answer) -> Iterator[str]:
     elif isinstance(acceptance, Length | Drafted):
         yield f"acceptance of {name}: one rate for all positions, from {acceptance.label}"
     yield from _of_drafter(draft)
+    if isinstance(draft, HEAD_DRAFTS) and scenario.target is not None:
+        model = scenario.target.model
+        if draft.head.target not in (model.name, *model.aliases):
+            yield f"{draft.head.name} was trained for {draft.head.target}, and drafts here for {model.name}"
     for model in (one.model for one in served[1:]):
         own, other = model.vocab_size, served[0].model.vocab_size
         # Padded tables of one tokenizer differ by less than this.
@@ -72,6 +76,8 @@ def _of_drafter(draft: AnyDraft) -> Iterator[str]:
         yield f"the rule of acceptance {draft.rule} is lossy: the output is no longer the target's"
     if isinstance(draft, HEAD_DRAFTS):
         yield from _unpublished(draft.head, set())
+    if draft.assumptions:
+        yield f"drafter {draft.name} ({', '.join(draft.assumptions)})"
     match draft:
         case DraftModel(schedule="serial"):
             return
@@ -205,6 +211,4 @@ def _least_needed(answer: Answer, where: np.ndarray) -> str:
 
 def _limits(fit: Fit, where: np.ndarray) -> str:
     """The words of the limits that stand against some points."""
-    codes = np.broadcast_to(fit.limit, np.broadcast_shapes(fit.limit.shape, where.shape))
-    found = np.unique(codes[np.broadcast_to(where, codes.shape)])
-    return " and ".join(str(LIMITS[code]) for code in found if code)
+    return " and ".join(str(LIMITS[code]) for code in range(1, len(LIMITS)) if ((fit.limit == code) & where).any())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from specsim.errors import Contradiction
@@ -25,7 +25,22 @@ Schedule = Annotated[str, choice("serial", "prepared", "pearl")]
 
 
 @record
-class DraftModel(ServedModel):
+class _Common:
+    """What all drafters share.
+
+    Attributes:
+        acceptance: How often its guesses are accepted.
+        rule: The rule of acceptance.
+        assumptions: Its fields that nobody published to the reason for their value, from its card.
+    """
+
+    acceptance: Acceptance
+    rule: Rule = "standard"
+    assumptions: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+@record
+class DraftModel(_Common, ServedModel):
     """An independent, smaller language model.
 
     Attributes:
@@ -38,8 +53,6 @@ class DraftModel(ServedModel):
     """
 
     method: Literal["draft_model"] = "draft_model"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     passes: Passes = "chain"
     window: Count | None = None
     own_device: Flag = False
@@ -72,18 +85,22 @@ def windowed(model: Model, window: int) -> Model:
 
 
 @record
-class _HeadDraft:
+class _HeadDraft(_Common):
     """What drafters on the target's hidden states share.
 
     Attributes:
         tensor_parallel: Devices that split the head.
     """
 
-    acceptance: Acceptance
-    rule: Rule = "standard"
     precision: PrecisionName
     kv_precision: Annotated[str, choice(*KV_BYTES)]
     tensor_parallel: Count = 1
+
+    def __post_init__(self) -> None:
+        heads = self.head.attention.heads if not isinstance(self.head, MedusaHeads) else 0  # type: ignore[attr-defined]
+        if heads % self.tensor_parallel:
+            sentence = f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {self.name}."
+            raise Contradiction(sentence, "tensor_parallel")
 
     @property
     def name(self) -> str:
@@ -137,7 +154,7 @@ HEAD_DRAFTS = (EagleDraft, Eagle3Draft, MtpDraft, MedusaDraft)
 
 
 @record
-class LookupDraft:
+class LookupDraft(_Common):
     """Tokens that followed the same text before: n-grams, prompt lookup, suffix trees, a store of texts (REST).
 
     Attributes:
@@ -147,15 +164,13 @@ class LookupDraft:
     """
 
     method: Literal["lookup"] = "lookup"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "lookup"
     hit_rate: Probability = 1.0
     host_time_seconds: Seconds = 0.0
 
 
 @record
-class LayersDraft:
+class LayersDraft(_Common):
     """The target with a part of its layers: early exit after the first ones, or layers skipped in between.
 
     Its cache is the target's own.
@@ -165,14 +180,12 @@ class LayersDraft:
     """
 
     method: Literal["layers"] = "layers"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "own layers"
     layers: Count
 
 
 @record
-class WindowDraft:
+class WindowDraft(_Common):
     """The target itself over a short window of its cache (MagicDec, self-speculation).
 
     Attributes:
@@ -180,14 +193,12 @@ class WindowDraft:
     """
 
     method: Literal["window"] = "window"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "own window"
     window: Count
 
 
 @record
-class LookaheadDraft:
+class LookaheadDraft(_Common):
     """Lookahead decoding: n-grams from Jacobi iterations, guessed and verified in one pass of the target.
 
     Attributes:
@@ -196,15 +207,13 @@ class LookaheadDraft:
     """
 
     method: Literal["lookahead"] = "lookahead"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "lookahead"
     window: Count
     guesses: Count
 
 
 @record
-class MergedDraft:
+class MergedDraft(_Common):
     """Several draft models side by side, whose sequences are verified together (SpecInfer).
 
     Attributes:
@@ -212,14 +221,12 @@ class MergedDraft:
     """
 
     method: Literal["merged"] = "merged"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "merged"
     models: tuple[ServedModel, ...]
 
 
 @record
-class CascadeDraft(ServedModel):
+class CascadeDraft(_Common, ServedModel):
     """A draft model that is itself sped up by a smaller one.
 
     Attributes:
@@ -229,8 +236,6 @@ class CascadeDraft(ServedModel):
     """
 
     method: Literal["cascade"] = "cascade"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     inner: ServedModel
     inner_gamma: DraftLength
     inner_rate: Probability
@@ -250,7 +255,7 @@ class Leg:
 
 
 @record
-class RelayDraft:
+class RelayDraft(_Common):
     """Drafters one after another in one draft: the better one first (horizontal cascade).
 
     Attributes:
@@ -258,19 +263,15 @@ class RelayDraft:
     """
 
     method: Literal["relay"] = "relay"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "relay"
     legs: tuple[Leg, ...]
 
 
 @record
-class MeasuredDraft:
+class MeasuredDraft(_Common):
     """A drafter of which only the cost is known, as measured by the user."""
 
     method: Literal["measured"] = "measured"
-    acceptance: Acceptance
-    rule: Rule = "standard"
     name: str = "a drafter of measured cost"
 
 

@@ -10,6 +10,7 @@ from specsim.specs.drafter import (
     HEAD_DRAFTS,
     AnyDraft,
     Draft,
+    DraftModel,
     LayersDraft,
     LookaheadDraft,
     MeasuredDraft,
@@ -23,6 +24,7 @@ from specsim.specs.fields import (
     Count,
     CountOrZero,
     Flag,
+    Length,
     PositiveRatio,
     PositiveSeconds,
     Ratio,
@@ -95,7 +97,7 @@ class Scenario:
     drafts: tuple[Draft, ...]
     costs: MeasuredCosts | None = None
     extrapolate: Flag = False
-    output_length: CountOrZero = 0
+    output_length: Length = 0
     grid: Grid
 
     def __post_init__(self) -> None:
@@ -113,7 +115,7 @@ class Scenario:
         if self.hardware is None and self.costs is not None and self.costs.plain_step_at is not None:
             raise Contradiction("Without hardware and target a plain step holds everywhere; leave out where.", "costs")
         measured = any(isinstance(draft, MeasuredDraft) for draft in self.drafts)
-        if (cards or measured) and self.costs is not None and self.costs.draft_cost_ratio is None:
+        if (cards or measured) and (self.costs is None or self.costs.draft_cost_ratio is None):
             raise Contradiction(
                 "The cost of drafting is missing: name a draft model or give draft_cost_ratio.", "drafts"
             )
@@ -140,13 +142,14 @@ class Scenario:
             most = self.target.model.max_positions
             sentence = f"A plain step at context {at.context_length} is more than the {most} positions of the target."
             raise Contradiction(sentence, "costs")
-        for draft in self.drafts:
+        for index, draft in enumerate(self.drafts):
             if self.target is None and not isinstance(draft, MeasuredDraft):
-                raise Contradiction(f"A drafter of the method {draft.method} needs hardware and target.", "drafts")
+                sentence = f"A drafter of the method {draft.method} needs hardware and target."
+                raise Contradiction(sentence, "drafts", index)
             if self.target is not None:
                 for model in models_of(draft):
-                    _check_shares_devices(model, self.target)
-                _check_fits_target(draft, self.target)
+                    _check_shares_devices(model, self.target, index)
+                _check_fits_target(draft, self.target, index)
 
 
 def _check_runs_on(served: ServedModel, hardware: Hardware, field: str) -> None:
@@ -189,25 +192,27 @@ def _check_wiring(served: ServedModel, hardware: Hardware, node: Node | None, fi
         raise Contradiction(f"{devices} devices are more than one {node.name}, which has no network to others.", field)
 
 
-def _check_shares_devices(draft: ServedModel, target: ServedModel) -> None:
+def _check_shares_devices(draft: ServedModel, target: ServedModel, index: int) -> None:
     with_encoder = [served.model.name for served in (draft, target) if served.model.encoder is not None]
     if len(with_encoder) == 1:
         sentence = f"{with_encoder[0]} has an encoder and the other model has none: they do not read the same text."
-        raise Contradiction(sentence, "drafts")
+        raise Contradiction(sentence, "drafts", index)
     if draft.pipeline_parallel > 1:
         sentence = "A draft model in several stages is not modelled: it runs on the devices of one stage."
-        raise Contradiction(sentence, "drafts")
-    if draft.tensor_parallel > target.tensor_parallel:
+        raise Contradiction(sentence, "drafts", index)
+    apart = isinstance(draft, DraftModel) and draft.own_device
+    if draft.tensor_parallel > target.tensor_parallel and not apart:
         raise Contradiction(
             f"The draft's tensor_parallel {draft.tensor_parallel} exceeds the target's {target.tensor_parallel}: "
             "it runs on the same devices.",
             "drafts",
+            index,
         )
 
 
-def _check_fits_target(draft: AnyDraft, target: ServedModel) -> None:
+def _check_fits_target(draft: AnyDraft, target: ServedModel, index: int) -> None:
     """Whether what drafts on a target's own layers or states is made for such a target."""
-    model, name = target.model, target.model.name
+    model, name, here = target.model, target.model.name, ("drafts", index)
     if isinstance(draft, HEAD_DRAFTS):
         head = draft.head
         states = head.target_hidden_size if isinstance(head, Eagle3Head) else head.hidden_size
@@ -215,16 +220,18 @@ def _check_fits_target(draft: AnyDraft, target: ServedModel) -> None:
             ("vocab_size", head.vocab_size, model.vocab_size), ("hidden_size", states, model.hidden_size),
         ):  # fmt: skip
             if own != wanted:
-                raise Contradiction(f"{head.name} is made for a {what} of {own}, and {name} has {wanted}.", "drafts")
+                sentence = f"{head.name} is made for {head.target}, with a {what} of {own}, and {name} has {wanted}."
+                raise Contradiction(sentence, *here)
         if draft.tensor_parallel > target.tensor_parallel:
-            raise Contradiction(f"{head.name} runs on the {target.tensor_parallel} devices of {name}.", "drafts")
+            sentence = f"The tensor_parallel {draft.tensor_parallel} of {head.name} exceeds the target's "
+            raise Contradiction(f"{sentence}{target.tensor_parallel}: it runs on the same devices.", *here)
     if isinstance(draft, LayersDraft) and draft.layers > model.layers:
-        raise Contradiction(f"{name} has only {model.layers} layers.", "drafts")
+        raise Contradiction(f"{draft.layers} layers are more than the {model.layers} of {name}.", *here, "layers")
     if isinstance(draft, WindowDraft) and not isinstance(model.attention, GroupedAttention):
-        raise Contradiction(f"A window over the latent cache of {name} is not modelled.", "drafts")
+        raise Contradiction(f"A window over the latent cache of {name} is not modelled.", *here, "window")
     if isinstance(draft, LayersDraft | WindowDraft | LookaheadDraft) and model.encoder is not None:
-        raise Contradiction(f"The method {draft.method} is not modelled for {name}, which has an encoder.", "drafts")
+        raise Contradiction(f"The method {draft.method} is not modelled for {name}, which has an encoder.", *here)
     if isinstance(draft, MergedDraft) and not draft.models:
-        raise Contradiction("A merged drafter needs models.", "drafts")
+        raise Contradiction("A merged drafter needs models.", *here, "models")
     if isinstance(draft, RelayDraft) and not draft.legs:
-        raise Contradiction("A relay needs legs.", "drafts")
+        raise Contradiction("A relay needs legs.", *here, "legs")

@@ -182,6 +182,10 @@ OPTIONS = {
     "--target": [*NO_CARD, ("llama-3-8", "llama-3-8b"), ("h100", "no model")],
     "--draft": [
         *NO_CARD, ("llama-3.2-1", "llama-3.2-1b"), ("none", "no model"), (":", "no model"), (":rate=0.8", "no model"),
+        ("eagle-vicuna-7b", "eagle-vicuna-7b is made for"), ("eagle3-llama3.3-70b:rate=0.7", "is made for"),
+        ("medusa-vicuna-7b:rate=0.7", "is made for"), ("deepseek-v3-mtp:rate=0.7", "is made for"),
+        ("eagle-llama3-instruct-8", "Nearest: eagle-llama3-instruct-8b"), ("ngrm", "Nearest: ngram"),
+        ("ngram:rate=1.2", "expected a number from 0 to 1, found 1.2"),
         *((f"llama-3.2-1b:{value}", words) for value, words in NO_ACCEPTANCE),
     ],
     "--acceptance": NO_ACCEPTANCE,
@@ -198,6 +202,12 @@ OPTIONS = {
     "--offloaded": NO_SHARE,
     "--source-tokens": [*NO_COUNT_OR_ZERO, ("512", "has no encoder")],
     "--draft-tensor-parallel": [*NO_COUNT, ("3", "does not divide"), ("2", "exceeds the target's 1")],
+    "--output-length": [
+        *((value, "expected a whole number of at least 0") for value in (
+            "", "-1", "1.5", "x", "true", "null", "nan", ".inf", "1e3", "1,2", "0..8", "[1]", "80%", "256 tokens",
+        )),
+        *((value, "at most") for value in ("99999999999999999999", "9" * 30)),
+    ],
     "--draft-cost-ratio": NO_RATIO,
     "--verify-cost-ratio": NO_RATIO,
     "--draft-operations-ratio": NO_RATIO,
@@ -219,6 +229,37 @@ OPTIONS_OF = {
         "--output": NO_OUTPUT,
     },
 }
+NO_PROBABILITIES = [
+    *((value, "expected probabilities of tokens") for value in (
+        "", "x", "true", "null", ",", "0.5,", ";", "0.5,0.5;", "0.5 0.5", "[0.5,0.5]", "rate=0.5", "nan,1",
+    )),
+    *((value, "expected numbers from 0 to 1") for value in ("-0.1,1.1", ".nan,1", "2,-1", ".inf,0")),
+    ("50%,50%", "not percentages"),
+    ("0.5,0.4", "sum to 1, within 1e-6; these sum to 0.9"),
+    ("0,0", "these sum to 0"),
+    ("0.500002,0.5", "these sum to 1.000002"),
+    ("0.5,0.5;0.5,0.4", "those of position 2 sum to 0.9"),
+    ("0.5,0.5;1", "as many tokens at every position"),
+]  # fmt: skip
+OPTIONS_OF["rules"] = {
+    "--target-probs": NO_PROBABILITIES,
+    "--draft-probs": [
+        *NO_PROBABILITIES, ("0.5,0.3,0.2", "expected 2 tokens, as many as the target has, found 3"),
+        ("0.5,0.5;0.5,0.5", "expected 1 position, as many as the target has, found 2"),
+    ],
+    "--rule": [("", "Known: standard"), ("standrd", "Nearest: standard"), ("Standard", "Nearest: standard"),
+               ("standard,block", "unknown rule"), ("all", "unknown rule")],
+    "--lenience": [(value, "expected a number above 0, at most 1") for value in (
+        "", "0", "-1", "1.5", "x", ".nan", ".inf", "true", "null", "50%", "[1]",
+    )],
+    "--format": NO_FORMAT,
+    "--output": NO_OUTPUT,
+}  # fmt: skip
+COMPLETE = {
+    "sweep": ["sweep", "--config", "quickstart"],
+    "rules": ["rules", "--target-probs", "0.6,0.4", "--draft-probs", "0.8,0.2"],
+}
+"""Commands that ask something else than a question about one machine."""
 SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one server")
 """Facts about several options together: whole sentences."""
 
@@ -234,7 +275,7 @@ SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one 
     ids=lambda part: str(part)[:30] or "nothing",
 )
 def test_a_wrong_value_of_an_option(refused, command, option, value, words):
-    question = asked(command) if command != "sweep" else ["sweep", "--config", "quickstart"]
+    question = COMPLETE.get(command) or asked(command)
     err = refused(*question, option, value) if option != "--draft" else refused(*asked(command, draft=value))
     assert words in err
     named = (option, "--target", "--draft") if "does not divide" in words else (option,)
@@ -357,6 +398,8 @@ def test_a_format_of_the_catalogue_that_does_not_exist(refused):
         (["explain", "--quiet=yes"], "--quiet"),
         (["explain", "--max-gamma", "3"], "--max-gamma"),
         (["sweep", "--config"], "--config"),
+        (["rules"], "--target-probs"),
+        (["rules", "--target-probs", "0.6,0.4"], "--draft-probs"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else None,
 )
@@ -428,7 +471,7 @@ def test_one_axis_under_two_names(folder, refused, one, other):
 WRITERS = {
     "optimal-gamma": asked("optimal-gamma"),
     "explain": asked("explain"),
-    "sweep": ["sweep", "--config", "quickstart"],
+    **COMPLETE,
     "resolve": ["resolve", "quickstart"],
     "schema": ["schema", "model"],
 }

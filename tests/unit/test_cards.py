@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from conftest import served
 
+import specsim
 from specsim.catalog import library
 from specsim.catalog.cards import RECORDS, card, derived_figures
 from specsim.catalog.dump import document_of
 from specsim.specs.fields import Tagged
 
-KINDS = ("hardware", "node", "kernels", "model", "head", "runtime")
+KINDS = ("hardware", "node", "kernels", "model", "head", "drafter", "runtime")
 CARDS = [(kind, name) for kind in KINDS for name in library.names(kind)]
 FIGURELESS = {
     "format", "kind", "name", "title", "aliases", "sources", "assumptions", "notes", "vendor", "type", "method",
@@ -322,3 +324,29 @@ def test_hardware_agrees_with_its_vendor(name):
         link,
     )
     assert figures == pytest.approx(VENDORS_FIGURES[name])
+
+
+@pytest.mark.parametrize("name", library.names("head"))
+def test_every_draft_head_drafts_for_its_target(name):
+    head = card("head", name)
+    devices = 8 if card("model", head.target).attention.heads % 8 == 0 else 4
+    rows = specsim.optimal_gamma(
+        hardware="b200", target=head.target, draft=name, acceptance="rate=0.7", tensor_parallel=devices, batch_size=1,
+        context_length=512, max_gamma=3, all_gammas=True,
+    )  # fmt: skip
+    assert set(rows.cells("method")) == {head.method}
+    assert set(rows.cells("draft")) == {name}
+    fits = rows.where(rows["feasible"])
+    assert len(fits) == 4
+    assert 0 < float(fits["draft_cost_ratio"][1]) < 0.25
+    assert float(fits["speedup"][2]) > 1
+
+
+@pytest.mark.parametrize("name", library.names("drafter"))
+def test_every_drafter_drafts(name):
+    rows = specsim.optimal_gamma(
+        hardware="h100", target="llama-3.1-8b", draft=name, acceptance="rate=0.7", batch_size="1,32",
+        context_length="16k", max_gamma=3, all_gammas=True,
+    )  # fmt: skip
+    assert set(rows.cells("draft")) == {name}
+    assert np.isfinite(rows.where(rows["feasible"])["speedup"]).all()
