@@ -25,7 +25,7 @@ from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
-from specsim.report.notes import notes_of
+from specsim.report.notes import notes_of, without_effect
 from specsim.report.table import Table, joined
 
 __all__ = ["Explanation", "Options", "Table", "catalog_list", "explain", "optimal_gamma", "resolve", "rules", "sweep"]
@@ -113,8 +113,11 @@ def sweep_blocks(resolution: Resolution) -> Iterator[Block]:
     Raises:
         InputError: If a measured plain step contradicts the hardware card.
     """
+    of_each = [[without_effect(one, draft) for draft in one.drafts] for one in resolution.scenarios]
+    # What counts at some value of the axes counts for the sweep.
+    idle = [frozenset.intersection(*found) for found in zip(*of_each, strict=True)]
     for scenario, varied in zip(resolution.scenarios, resolution.varied, strict=True):
-        yield from blocks(scenario, varied)
+        yield from blocks(scenario, varied, idle)
 
 
 def block_table(block: Block) -> Table:

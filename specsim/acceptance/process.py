@@ -58,11 +58,15 @@ class AcceptedLengths:
         return 1.0 - self.distribution[np.arange(len(self.gamma)), self.gamma]
 
     @property
+    def at_least(self) -> Array:
+        """P(at least k drafts are accepted), k = 0 to J + 1 along the last axis, shape (G, J + 2)."""
+        ones = np.ones((len(self.gamma), 1))
+        return np.concatenate([ones, self.accepted, 0 * ones], axis=-1)
+
+    @property
     def distribution(self) -> Array:
         """P(exactly k drafts are accepted), k = 0 to J along the last axis, shape (G, J + 1)."""
-        ones = np.ones((len(self.gamma), 1))
-        at_least = np.concatenate([ones, self.accepted, 0 * ones], axis=-1)
-        return at_least[:, :-1] - at_least[:, 1:]
+        return self.at_least[:, :-1] - self.at_least[:, 1:]
 
     @property
     def variance(self) -> Array:

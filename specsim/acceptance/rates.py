@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 def independent_tokens_per_round(rate: ArrayLike, gamma: ArrayLike) -> Array:
@@ -25,6 +26,27 @@ def independent_tokens_per_round(rate: ArrayLike, gamma: ArrayLike) -> Array:
         # Gammas already reached keep their sum.
         total = np.where(step < gamma, 1.0 + rate * total, total)
     return total
+
+
+def rounds_for_tokens(rate: float, gamma: int, tokens: IntArray) -> Array:
+    """Expected number of whole rounds of independent drafts until they have emitted at least so many tokens.
+
+    With p_k the probability that a round emits k tokens, N(n) = 1 + sum over k of p_k N(n - k), N(n <= 0) = 0; that is
+    more than n / tokens per round, since the last round may emit more than is wanted.
+
+    Args:
+        rate: acceptance_rate.
+        gamma: Draft length of these rounds.
+        tokens: Numbers of tokens, any shape.
+    """
+    emits = rate ** np.arange(gamma + 1.0)
+    emits[:-1] *= 1 - rate
+    most = int(tokens.max(initial=0))
+    # N at n = -gamma to most; what is not above 0 stays 0.
+    rounds = np.zeros(gamma + 1 + most)
+    for n in range(1, most + 1):
+        rounds[gamma + n] = 1 + emits @ rounds[n - 1 : gamma + n][::-1]
+    return rounds[gamma + np.maximum(tokens, 0)]
 
 
 def rate_where(rising: Callable[[Array], Array], reaches: ArrayLike) -> Array:

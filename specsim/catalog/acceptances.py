@@ -71,7 +71,7 @@ def _published(written: Any, draft: LocatedDict, target: Any, place: Place, path
     if unknown:
         message = "unknown field. Known: kind, task."
         raise InputError([Fault(message, *_place_inside(written, name, place, path)) for name in unknown])
-    known = [set(_names(holder)) for holder in (target, draft)]
+    known = [set(names_of(holder)) for holder in (target, draft)]
     method = "draft_model" if draft["method"] == "measured" else draft["method"]
     if method not in library.names("acceptance"):
         if isinstance(method, str) and method in Tagged("method", DRAFTS).by_tag:
@@ -90,7 +90,7 @@ def _place_inside(written: Any, field: str, place: Place, path: str) -> tuple[Pl
     return own, field if own.file not in (None, place.file) else f"{path}.{field}"
 
 
-def _names(holder: Any) -> list[str]:
+def names_of(holder: Any) -> list[str]:
     """Comparable names of the model that a served model or a draft holds."""
     model = holder.get("model") if isinstance(holder, dict) else None
     if not isinstance(model, dict):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from specsim.catalog import library
-from specsim.catalog.plausible import check_hardware, check_head, check_node
-from specsim.catalog.resolve import hardware_document
+from specsim.catalog.draft_cards import checked_drafter, checked_head
+from specsim.catalog.fill import hardware_document
+from specsim.catalog.plausible import check_hardware, check_node
 from specsim.catalog.validate import validate
 from specsim.errors import Place
 from specsim.specs.card import Card
@@ -41,13 +42,14 @@ def card(kind: str, name: str, asked_at: Place | None = None) -> Card:
     document = library.read_card(kind, name, asked_at)
     if kind == "hardware":
         document = hardware_document(document)
+    if kind in ("head", "drafter"):
+        checked: Card = checked_head(document) if kind == "head" else checked_drafter(document)
+        return checked
     found: Card = validate(RECORDS[kind], document)
     if isinstance(found, Hardware):
         check_hardware(found, document)
     if isinstance(found, Node):
         check_node(found, document)
-    if isinstance(found, HEADS):
-        check_head(found, document)
     return found
 
 

@@ -98,7 +98,8 @@ def no_such_name(kinds: tuple[str, ...], wanted: str, asked_at: Place, field: st
         close = f"That is the name of a {other.what}."
     *others, last = (SHELVES[kind].what for kind in kinds)
     what = f"{', '.join(others)} or {last}" if others else last
-    message = f"no {what} is called {shown(wanted)}. {close} See: specsim catalog list {kinds[0]}."
+    lists = f"{', '.join(kinds[:-1])} or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
+    message = f"no {what} is called {shown(wanted)}. {close} See: specsim catalog list {lists}."
     return InputError(Fault(message.replace("  ", " "), asked_at, field))
 
 

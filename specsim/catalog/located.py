@@ -9,21 +9,27 @@ from specsim.errors import Place
 
 
 class LocatedDict(dict[str, Any]):
-    """A mapping that knows its own place and the place of each of its keys."""
+    """A mapping that knows its own place and the place of each of its keys.
+
+    Attributes:
+        inside: Where it stands in the file of its place, if it is a part of a card that is used by itself.
+    """
 
     def __init__(
         self,
         values: Mapping[str, Any] | None = None,
         place: Place | None = None,
         places: Mapping[str, Place] | None = None,
+        inside: str = "",
     ) -> None:
         super().__init__(values or {})
         self.place = place or Place()
         self.places = dict(places or {})
+        self.inside = inside
 
     def copy(self) -> LocatedDict:
         """A shallow copy that keeps the places."""
-        return LocatedDict(self, self.place, self.places)
+        return LocatedDict(self, self.place, self.places, self.inside)
 
 
 class LocatedList(list[Any]):
@@ -59,8 +65,8 @@ def place_of(document: object, path: tuple[str | int, ...]) -> tuple[Place, str]
             alone = getattr(document, "alone", "")
             document = document[part]
             whole, in_file = (alone or f"{before}[{part}]" for before in (whole, in_file))
-        own = getattr(document, "place", place)
-        if own.file is not None and own.file != place.file:
+        own, inside = getattr(document, "place", place), getattr(document, "inside", "")
+        if own.file is not None and own.file != place.file and not (inside and last):
             # A card from a file of its own: its fields are called as they are there.
-            place, in_file = own, ""
+            place, in_file = own, inside
     return place, whole if place.file in (None, root.file) else in_file

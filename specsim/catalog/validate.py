@@ -34,6 +34,41 @@ def validate(record: type[T], document: object) -> T:
     return found
 
 
+def check_fields(document: object, path: Path, mark: Tagged, but: Iterable[str] = ()) -> Any:
+    """The record that a mapping inside a document is meant for, once those of its fields are right that can be read.
+
+    What a record lacks is no fault yet, and fields that hold names of other cards are left for later.
+
+    Args:
+        document: The whole document.
+        path: Where the mapping stands in it.
+        mark: The records it may be meant for.
+        but: Fields that are not among those known here.
+
+    Raises:
+        InputError: With one fault for everything that is wrong.
+    """
+    reader, found = _Reader(document), document
+    for part in path:
+        found = found[part]  # type: ignore[index]
+    record = reader.record_of(mark, found, path)
+    if record is not _NOTHING:
+        fields = {field.written: field.annotation for field in written_fields(record) if field.written not in but}
+        for key, value in found.items():  # type: ignore[attr-defined]
+            if key not in fields:
+                reader.fault(f"unknown field. {_nearest(key, fields)}", (*path, key))
+            elif _reads_one_value(fields[key]):
+                reader.value(fields[key], value, (*path, key))
+    if reader.faults:
+        raise InputError(dict.fromkeys(reader.faults))
+    return record
+
+
+def _reads_one_value(annotation: Any) -> bool:
+    options = [annotation, *get_args(annotation)]
+    return any(isinstance(mark, Kind) for one in options for mark in getattr(one, "__metadata__", ()))
+
+
 @dataclasses.dataclass(frozen=True)
 class WrittenField:
     """A field of a record as it is written.
@@ -152,6 +187,10 @@ class _Reader:
             return self.fault(f"expected {expected}, found {shown(found)}.", path)
 
     def tagged(self, mark: Tagged, found: object, path: Path) -> Any:
+        record = self.record_of(mark, found, path)
+        return _NOTHING if record is _NOTHING else self.record(record, found, path)
+
+    def record_of(self, mark: Tagged, found: object, path: Path) -> Any:
         if not isinstance(found, dict):
             return self.fault(f"expected a mapping of fields to values, found {shown(found)}.", path)
         if mark.tag not in found and mark.default is None:
@@ -160,4 +199,4 @@ class _Reader:
         record = mark.by_tag.get(tag) if isinstance(tag, str) else None
         if record is None:
             return self.fault(f"unknown {mark.tag} {shown(tag)}. {_nearest(tag, mark.by_tag)}", (*path, mark.tag))
-        return self.record(record, found, path)
+        return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ class Fit:
         needed_bytes: Weights and caches of all models, with a slot for every token of a round, and activations [bytes].
         draft_bytes: Part of that which the drafter takes, weights and cache [bytes].
         limit: 0 where it fits, else an index into ``LIMITS``.
-        excess_bytes: By how much the memory is exceeded, 0 where it suffices [bytes].
+        excess_bytes: By how much the memory is exceeded, 0 where it suffices; the larger excess of the target's devices
+            and those that the drafter has to itself [bytes].
+        apart_excess_bytes: The same of the drafter's own devices alone [bytes].
         max_batch_size: Most sequences of this context and draft length that fit.
     """
 
@@ -33,6 +35,7 @@ class Fit:
     limit: NDArray[np.int8]
     excess_bytes: Array
     max_batch_size: Array
+    apart_excess_bytes: Array = field(default_factory=lambda: np.zeros(()))
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,10 @@ def fit(
     )
 
 
-def fit_apart(
-    drafter: Resident, sequences: Array, tokens_per_sequence: Array, context_length: Array, machine: Machine
-) -> tuple[NDArray[np.int8], Array]:
-    """The limit and the largest batch of a drafter on devices of its own; where nothing is drafted there is none."""
+def with_apart(
+    found: Fit, drafter: Resident, sequences: Array, tokens_per_sequence: Array, context_length: Array, machine: Machine
+) -> Fit:
+    """What fits besides on the devices that a drafter has to itself; where nothing is drafted, everything does."""
     capacity = np.floor(machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization)
     cache: Array = np.zeros(())
     for model in drafter.cached:
@@ -107,7 +110,14 @@ def fit_apart(
     without_cache = np.int8(1 if room < 0 else 2)
     limit = np.maximum((sequences * cache > room) * without_cache, beyond * np.int8(3))
     most = np.where(beyond, 0.0, np.floor(np.maximum(room, 0.0) / np.maximum(cache, 1.0)))
-    return limit * drafts, np.where(drafts, most, np.inf)
+    excess = np.maximum(sequences * cache - room, 0.0) * drafts
+    return replace(
+        found,
+        limit=np.maximum(found.limit, limit * drafts),
+        excess_bytes=np.maximum(found.excess_bytes, excess),
+        max_batch_size=np.minimum(found.max_batch_size, np.where(drafts, most, np.inf)),
+        apart_excess_bytes=excess,
+    )
 
 
 def _most_sequences(room: Array, own: Array, of_draft: Array, groups: int) -> Array:

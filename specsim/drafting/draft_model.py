@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from specsim.acceptance import independent_tokens_per_round
+from specsim.acceptance import rounds_for_tokens
 from specsim.cost.memory import Resident
 from specsim.cost.passes import Array, Pass
 from specsim.drafting.plan import Drafting, Repeated, Round, reading
@@ -43,7 +43,7 @@ def draft_model(draft: DraftModel, round_: Round) -> Drafting:
         steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
         resident=Resident() if draft.own_device else kept,
         apart=kept if draft.own_device else None,
-        readings=(reading(one),),
+        readings=((reading(one),),),
     )
 
 
@@ -55,23 +55,23 @@ def merged(draft: MergedDraft, round_: Round) -> Drafting:
         steps=round_.drafted,
         verified_tokens=len(draft.models) * round_.gamma + 1,
         resident=_resident(*draft.models),
-        readings=tuple(map(reading, passes)),
+        readings=tuple((reading(one),) for one in passes),
     )
 
 
 def cascade(draft: CascadeDraft, round_: Round) -> Drafting:
     """A model that verifies what a smaller one drafts for it, again and again, until enough is drafted.
 
-    Its own rounds emit tokens_per_round tokens each; the last one is taken to end where it should.
+    Its own rounds are whole: what the last one drafts beyond gamma is lost.
     """
     g = draft.inner_gamma
-    rounds = round_.drafted / independent_tokens_per_round(np.asarray(draft.inner_rate), np.asarray(g))
+    rounds = rounds_for_tokens(draft.inner_rate, g, round_.gamma.astype(np.int64))
     inner, middle = step(draft.inner, round_), step(draft, round_, np.asarray(g + 1.0))
     return Drafting(
         lanes=((Repeated("inner_draft_step", inner, rounds * g), Repeated("draft_verification", middle, rounds)),),
         steps=rounds * (g + 1),
         resident=_resident(draft, draft.inner),
-        readings=(reading(inner), reading(middle)),
+        readings=((reading(inner), reading(middle)),),
     )
 
 
@@ -87,5 +87,5 @@ def relay(draft: RelayDraft, round_: Round) -> Drafting:
         lanes=(tuple(found),),
         steps=round_.drafted,
         resident=_resident(*(leg.model for leg in draft.legs)),
-        readings=tuple(reading(part.of) for part in found),
+        readings=(tuple(reading(part.of) for part in found),),
     )

@@ -84,7 +84,7 @@ def eagle(draft: EagleDraft | Eagle3Draft | MtpDraft, target: Model, round_: Rou
         lanes=(lane,),
         steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
         resident=Resident(_own_bytes(draft, served.model, first.projections), (served,)),
-        readings=(reading(first),),
+        readings=((reading(first),),),
     )
 
 

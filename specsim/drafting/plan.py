@@ -60,7 +60,7 @@ class Drafting:
         verified_tokens: Tokens of each sequence that verification looks at, shape (G, 1, 1); gamma + 1 if None.
         resident: What it keeps on the target's devices.
         apart: What it keeps on devices of its own, None if it has none.
-        readings: Passes in which its models read the context of a new sequence, before they draft.
+        readings: Passes in which its models read the context of a new sequence, before they draft, in lanes likewise.
     """
 
     lanes: tuple[tuple[Repeated, ...], ...] = ()
@@ -69,7 +69,7 @@ class Drafting:
     verified_tokens: Array | None = None
     resident: Resident = field(default_factory=Resident)
     apart: Resident | None = None
-    readings: tuple[Pass, ...] = ()
+    readings: tuple[tuple[Pass, ...], ...] = ()
 
 
 def reading(of: Pass) -> Pass:

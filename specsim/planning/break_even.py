@@ -7,19 +7,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import rate_where
+from specsim.acceptance import process_of, rate_where
 from specsim.cost.passes import Array
-from specsim.planning.lengths import tokens_of_independent_drafts
+from specsim.planning.lengths import (
+    lengths_of,
+    proposed_by,
+    rejections_of_independent_drafts,
+    tokens_of_independent_drafts,
+)
 from specsim.planning.question import Axes, Question
-from specsim.planning.rounds import plan
-from specsim.specs.acceptance import Independent
+from specsim.planning.rounds import Rounds, plan
+from specsim.specs.acceptance import Independent, typical_of
+from specsim.specs.drafter import DraftModel
 
 
 def break_even_acceptance(question: Question, axes: Axes) -> Array:
     """The acceptance_rate of independent drafts at which a round costs no more than the tokens it gives.
 
     Solves tokens(a) = round(a) / plain for every draft length; the round depends on the rate where rejections
-    cost a repair: round(a) = round(1) + repair (1 - a^gamma).
+    cost a repair: round(a) = round(1) + repair P(reject).
 
     Returns:
         Shape (gamma, batch, context); NaN at gamma 0 and where no rate suffices.
@@ -30,7 +36,8 @@ def break_even_acceptance(question: Question, axes: Axes) -> Array:
     cost = np.broadcast_to(rounds.round_seconds / rounds.costs.plain_seconds, axes.shape)
 
     def gain(rate: Array) -> Array:
-        return tokens_of_independent_drafts(question.draft, rate, axes.gamma) - repair * (1 - rate**axes.gamma)
+        tokens = tokens_of_independent_drafts(question.draft, rate, axes.gamma)
+        return tokens - repair * rejections_of_independent_drafts(question.draft, rate, axes.gamma)
 
     # A round that costs less than a plain step pays at any rate.
     least = np.maximum(cost, gain(np.zeros(axes.shape)))
@@ -93,10 +100,57 @@ def _paying(part: tuple[Question, Axes]) -> tuple[NDArray[np.int64], ...]:
     return (long.reshape(-1).astype(int), *masks)
 
 
-def perfect_stop_speedup(rate: float, draft_cost_ratio: float) -> float:
-    """Speedup of a drafter that knew where it will be rejected and stopped there.
+@dataclass(frozen=True)
+class PerfectStop:
+    """A drafter that knew where it will be rejected and stopped there.
 
-    It emits 1 / (1 - a) tokens a round for a / (1 - a) draft steps: 1 / ((1 - a) + c a), with verification as
-    cheap as a plain step. No rule for choosing gamma does better (Leviathan et al. 2023, section 3.5).
+    Attributes:
+        speedup: What it would reach at best.
+        tokens: Tokens of its rounds.
+        longest: Its longest draft.
     """
-    return 1.0 / ((1.0 - rate) + draft_cost_ratio * rate) if rate < 1 or draft_cost_ratio > 0 else float("inf")
+
+    speedup: float
+    tokens: float
+    longest: int
+
+
+def perfect_stop(question: Question, axes: Axes, rounds: Rounds, also: int) -> PerfectStop:
+    """The best that such a drafter would reach with drafts of up to each draft length of the axes.
+
+    A round drafts what would be accepted and no more, so it is never rejected. It takes what a round of that draft
+    length takes, of a batch that of its longest draft, and the fixed costs of the round; drafting beside verification
+    takes the longer of both. Lookups find something as often as they do. Without these costs, for drafts of any length
+    at batch 1, it is 1 / ((1 - a) + c a) (Leviathan et al. 2023, section 3.5).
+
+    Args:
+        question: What was planned.
+        axes: One batch, one context, draft lengths from 0 upward.
+        rounds: The rounds planned at these.
+        also: A draft length that counts even beyond the recorded acceptance.
+    """
+    draft, gamma = question.draft, axes.gamma.reshape(-1)
+    if isinstance(draft, DraftModel):
+        draft = replace(draft, schedule="serial", prepared_share=None)
+    acceptance = typical_of(draft.acceptance)
+    lengths = lengths_of(draft, acceptance, gamma)
+    counted = lengths.per_output(question.output_length).reshape(-1)
+    costs = rounds.costs
+    drafting, verification, overhead, plain = (
+        np.broadcast_to(seconds, axes.shape)[:, 0, 0]
+        for seconds in (costs.whole_drafting_seconds, costs.verification_seconds, costs.overhead_seconds,
+                        costs.plain_seconds)
+    )  # fmt: skip
+    overlaps = isinstance(question.draft, DraftModel) and question.draft.schedule != "serial"
+    each = np.maximum(drafting, verification) if overlaps else drafting + verification
+    repair = question.costs.repair if question.costs is not None else 0.0
+    fixed = overhead - plain * repair * rounds.lengths.rejection_probability.reshape(-1)
+    # The longest of a batch of drafts: of k tokens with the probability that all have at most k, and not all fewer.
+    at_most = (1 - process_of(acceptance).lengths(proposed_by(draft, gamma)).at_least) ** axes.batch_size.item()
+    found = []
+    for index, longest in enumerate(gamma):
+        shares = np.diff(at_most[index, 1 : longest + 2], prepend=0.0)
+        seconds = shares @ each[: shares.size] + fixed[index]
+        found.append(PerfectStop(float(counted[index] * plain[index] / seconds), float(counted[index]), int(longest)))
+    candidate = ~rounds.lengths.extrapolated.reshape(-1) | question.extrapolate | (gamma == also)
+    return max((one for one, is_one in zip(found, candidate, strict=True) if is_one), key=lambda one: one.speedup)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specsim.cost.machine import Machine
-from specsim.cost.memory import Fit, fit, fit_apart
+from specsim.cost.memory import Fit, fit, with_apart
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import PassTime, pass_time
 from specsim.drafting import Drafting, Repeated, Round, drafting_of
 from specsim.planning.lengths import RoundLengths
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.schedules import exposed_seconds
-from specsim.specs.drafter import LookupDraft
+from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft
 from specsim.specs.scenario import MeasuredCosts
 from specsim.specs.served import ServedModel
 
@@ -29,8 +29,11 @@ class RoundCosts:
     Attributes:
         plain_seconds: One plain decoding step [s]; 1 where no absolute time is known.
         drafting_seconds: All that a drafter does in a round, as far as verification waits for it [s].
-        draft_cost_ratio: The same / (gamma x plain step), NaN at gamma 0.
-        verification_seconds: Verifying gamma + 1 tokens [s].
+        whole_drafting_seconds: The same with what verification hides [s].
+        draft_cost_ratio: Drafting that verification waits for / (gamma x plain step), NaN at gamma 0.
+        verified_tokens: Tokens of each sequence that verification looks at, shape (G, 1, 1); of a lookup, where
+            something is found.
+        verification_seconds: Verifying these tokens [s].
         overhead_seconds: Fixed costs and repairs of a round [s].
         operations_ratio: Operations of a round / of a plain step.
         bytes_ratio: Bytes moved in a round / in a plain step.
@@ -41,7 +44,9 @@ class RoundCosts:
 
     plain_seconds: Array
     drafting_seconds: Array
+    whole_drafting_seconds: Array
     draft_cost_ratio: Array
+    verified_tokens: Array
     verification_seconds: Array
     overhead_seconds: Array
     operations_ratio: Array
@@ -71,7 +76,9 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
         found = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
         verification = plain * np.where(drafts, 1 + found * (ratio - 1), 1.0)
     operations, moved = _work(measured, axes, lengths, known)
-    drafting = exposed_seconds(question.draft, _drafting_seconds(measured, plain, axes, lengths, known), verification)
+    proposed = _proposed(question.draft, axes, lengths)
+    whole = _drafting_seconds(measured, plain, axes, proposed, known)
+    drafting = exposed_seconds(question.draft, whole, verification)
     overhead = _overhead(question, plain, axes, lengths, known)
     if question.output_length and known is not None:
         shared_by = question.output_length / lengths.per_output(question.output_length)
@@ -79,7 +86,9 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
     return RoundCosts(
         plain_seconds=plain,
         drafting_seconds=drafting,
-        draft_cost_ratio=_draft_cost_ratio(measured, drafting, plain, axes, lengths),
+        whole_drafting_seconds=whole,
+        draft_cost_ratio=_draft_cost_ratio(question.draft, measured, drafting, plain, axes, proposed),
+        verified_tokens=known.verified_tokens if known is not None else axes.verified_tokens,
         verification_seconds=verification,
         overhead_seconds=overhead,
         operations_ratio=operations,
@@ -105,6 +114,7 @@ class _Passes:
     machine: Machine
     plain: PassTime
     verification: PassTime
+    verified_tokens: Array
     verifying: Array
     drafting: Drafting | None
     parts: tuple[tuple[tuple[Repeated, PassTime], ...], ...]
@@ -131,10 +141,12 @@ class _Passes:
             machine=machine,
             plain=plain,
             verification=verification,
+            verified_tokens=tokens,
             verifying=share,
             drafting=drafting,
             parts=tuple(tuple((part, pass_time(part.of, machine)) for part in lane) for lane in lanes),
-            reading_seconds=_sum(pass_time(of, machine).seconds for of in readings) * (axes.gamma > 0),
+            reading_seconds=_slowest(_sum(pass_time(of, machine).seconds for of in lane) for lane in readings)
+            * (axes.gamma > 0),
             fit=_fit(target, drafting, axes, tokens, machine),
         )
 
@@ -156,8 +168,8 @@ def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
     of each on average. At batch 1 a step is plain or whole.
     """
     some = -np.expm1(axes.batch_size * np.log1p(-hit_rate)) if hit_rate < 1 else np.ones(axes.batch_size.shape)
-    some = np.maximum(some, np.finfo(float).tiny)
-    return 1 + (tokens - 1) * (hit_rate / some), np.where(axes.gamma > 0, some, 1.0)
+    width = 1 + (tokens - 1) * (hit_rate / np.maximum(some, np.finfo(float).tiny))
+    return width, np.where(axes.gamma > 0, some, 1.0)
 
 
 def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Array, machine: Machine) -> Fit:
@@ -166,22 +178,24 @@ def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Arr
     found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine)
     if drafting is None or drafting.apart is None:
         return found
-    limit, most = fit_apart(drafting.apart, axes.batch_size, tokens, axes.context_length, machine)
-    most = np.minimum(found.max_batch_size, most)
-    return Fit(found.needed_bytes, found.draft_bytes, np.maximum(found.limit, limit), found.excess_bytes, most)
+    return with_apart(found, drafting.apart, axes.batch_size, tokens, axes.context_length, machine)
+
+
+def _proposed(draft: AnyDraft, axes: Axes, lengths: RoundLengths) -> Array:
+    """Drafts that are paid for where a draft step was measured: a lookup searches for all, found or not."""
+    return axes.gamma.astype(float) if isinstance(draft, LookupDraft) else lengths.drafted_per_round
 
 
 def _drafting_seconds(
-    measured: MeasuredCosts, plain: Array, axes: Axes, lengths: RoundLengths, known: _Passes | None
+    measured: MeasuredCosts, plain: Array, axes: Axes, proposed: Array, known: _Passes | None
 ) -> Array:
     """All that a drafter does in a round, one after another [s]."""
     if measured.draft_cost_ratio is not None:
-        return plain * measured.draft_cost_ratio * lengths.drafted_per_round
+        return plain * measured.draft_cost_ratio * proposed
     if known is None or known.drafting is None:
         raise ValueError("neither a drafter of known cost nor a measured draft cost is given")
     drafting = known.drafting
-    lanes = [_sum(time.seconds * part.times for part, time in lane) for lane in known.parts]
-    seconds = reduce(np.maximum, lanes) if lanes else np.zeros(())
+    seconds = _slowest(_sum(time.seconds * part.times for part, time in lane) for lane in known.parts)
     fixed = known.machine.runtime.draft_step_overhead_seconds * drafting.steps
     # The host looks every time, whether it finds something or not.
     return seconds + (fixed + drafting.host_seconds * (axes.gamma > 0))
@@ -193,13 +207,18 @@ def _sum(terms: Iterable[Array]) -> Array:
     return reduce(np.add, found) if found else np.zeros(())
 
 
+def _slowest(lanes: Iterable[Array]) -> Array:
+    """What lanes take that run at the same time."""
+    return reduce(np.maximum, lanes, np.zeros(()))
+
+
 def _draft_cost_ratio(
-    measured: MeasuredCosts, drafting: Array, plain: Array, axes: Axes, lengths: RoundLengths
+    draft: AnyDraft, measured: MeasuredCosts, drafting: Array, plain: Array, axes: Axes, proposed: Array
 ) -> Array:
     gamma = np.where(axes.gamma > 0, axes.gamma, np.nan)
-    if measured.draft_cost_ratio is not None:
+    if measured.draft_cost_ratio is not None and not (isinstance(draft, DraftModel) and draft.schedule != "serial"):
         # As it was given, and not by way of seconds.
-        return measured.draft_cost_ratio * (lengths.drafted_per_round / gamma)
+        return measured.draft_cost_ratio * (proposed / gamma)
     return drafting / (gamma * plain)
 
 

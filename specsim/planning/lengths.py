@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 from specsim.acceptance import independent_tokens_per_round, process_of
 from specsim.cost.passes import Array
-from specsim.planning.schedules import pearl_tokens_of_independent_drafts, pearl_tokens_per_round
+from specsim.planning.schedules import (
+    pearl_rejections_of_independent_drafts,
+    pearl_steps,
+    pearl_tokens_of_independent_drafts,
+)
 from specsim.specs.acceptance import Point
 from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
 
@@ -20,19 +24,29 @@ class RoundLengths:
 
     Attributes:
         tokens_per_round: Emitted tokens per round and sequence, bonus included.
+        mean_square: Mean square of the emitted tokens of a round.
         drafted_per_round: Proposed tokens per round and sequence.
         accepted_per_drafted: Accepted / proposed tokens.
         rejection_probability: P(a round rejects a draft).
-        overshoot: Expected tokens beyond the end of a long output, at the end of its last round.
         extrapolated: Whether the draft length lies beyond the recorded acceptance.
     """
 
     tokens_per_round: Array
+    mean_square: Array
     drafted_per_round: Array
     accepted_per_drafted: Array
     rejection_probability: Array
-    overshoot: Array
     extrapolated: NDArray[np.bool_]
+
+    @property
+    def variance(self) -> Array:
+        """Variance of the emitted tokens of a round."""
+        return np.maximum(self.mean_square - self.tokens_per_round**2, 0.0)
+
+    @property
+    def overshoot(self) -> Array:
+        """Expected tokens beyond the end of a long output, at the end of its last round."""
+        return np.maximum(self.mean_square / self.tokens_per_round - 1, 0.0) / 2
 
     def per_output(self, output_length: int) -> Array:
         """Tokens per round that count in outputs of so many tokens; all of them if 0.
@@ -46,36 +60,49 @@ class RoundLengths:
         return np.minimum(counted, float(output_length))
 
 
+def proposed_by(draft: AnyDraft, gamma: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drafts that a drafter proposes at each draft length: no more than it has heads."""
+    return np.minimum(gamma, draft.head.heads) if isinstance(draft, MedusaDraft) else gamma
+
+
 def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> RoundLengths:
     """Tokens of the rounds of a drafter at each draft length, shape (G,)."""
-    longest = draft.head.heads if isinstance(draft, MedusaDraft) else None
-    proposed = gamma if longest is None else np.minimum(gamma, longest)
     process = process_of(acceptance)
-    found = process.lengths(proposed)
+    found = process.lengths(proposed_by(draft, gamma))
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
-    drafted, rejected = found.drafted_per_round, found.rejection_probability
+    drafted, rejected, per_drafted = found.drafted_per_round, found.rejection_probability, found.accepted_per_drafted
     if isinstance(draft, LookupDraft):
         # Rounds in which nothing is found emit one token.
         hit = draft.hit_rate
         tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
         drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        tokens, second = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1)))
+        steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1)))
+        tokens, second, rejected = steps.tokens_per_step, steps.mean_square, steps.rejection_probability
+        # No step has a bonus: every token is an accepted draft, or stands in place of a rejected one.
+        per_drafted = np.where(drafted > 0, (tokens - rejected) / np.maximum(drafted, 1), np.nan)
     return RoundLengths(
         tokens_per_round=tokens.reshape(-1, 1, 1),
+        mean_square=second.reshape(-1, 1, 1),
         drafted_per_round=drafted.reshape(-1, 1, 1),
-        accepted_per_drafted=found.accepted_per_drafted.reshape(-1, 1, 1),
+        accepted_per_drafted=per_drafted.reshape(-1, 1, 1),
         rejection_probability=rejected.reshape(-1, 1, 1),
-        overshoot=np.maximum(second / tokens - 1, 0.0).reshape(-1, 1, 1) / 2,
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
 
 
 def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:
     """Tokens per round of a drafter whose drafts are accepted at a rate each for itself, broadcast over both."""
-    if isinstance(draft, MedusaDraft):
-        gamma = np.minimum(gamma, draft.head.heads)
+    gamma = proposed_by(draft, gamma)
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         return pearl_tokens_of_independent_drafts(rate, gamma.astype(float))
     tokens = independent_tokens_per_round(rate, gamma)
     return 1 + draft.hit_rate * (tokens - 1) if isinstance(draft, LookupDraft) else tokens
+
+
+def rejections_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:
+    """P(a round rejects a draft) of such a drafter, broadcast over both."""
+    rejected = 1 - rate ** proposed_by(draft, gamma)
+    if isinstance(draft, DraftModel) and draft.schedule == "pearl":
+        return pearl_rejections_of_independent_drafts(rate, gamma.astype(float))
+    return draft.hit_rate * rejected if isinstance(draft, LookupDraft) else rejected

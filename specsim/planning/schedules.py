@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from specsim.acceptance import AcceptedLengths, independent_tokens_per_round
@@ -18,28 +20,54 @@ def exposed_seconds(draft: AnyDraft, drafting_seconds: Array, verification_secon
     if not isinstance(draft, DraftModel) or draft.schedule == "serial":
         return drafting_seconds
     beyond = np.maximum(drafting_seconds - verification_seconds, 0.0)
-    hidden = draft.prepared_share if draft.schedule == "prepared" else 1.0
+    hidden = draft.prepared_share or 0.0 if draft.schedule == "prepared" else 1.0
     return (1 - hidden) * drafting_seconds + hidden * beyond
 
 
-def pearl_tokens_per_round(lengths: AcceptedLengths, first: AcceptedLengths) -> tuple[Array, Array]:
-    """Mean and mean square of the tokens that a step of overlapped drafting emits, shape (G,) (PEARL, Liu et al. 2024).
+@dataclass(frozen=True, eq=False)
+class PearlSteps:
+    """What steps of overlapped drafting emit (PEARL, Liu et al. 2024), at each draft length; arrays of shape (G,).
 
-    After a rejection only the first new draft is verified beside drafting; once it is accepted, whole drafts are,
-    without a bonus token. With x_j the survival of j drafts the share of such steps is x_1 / (x_1 + 1 - x_g), and
-    they emit x_0 + ... + x_(g - 1) tokens, the others one.
+    After a rejection all that was drafted meanwhile is lost. The next step verifies the first new draft alone, while
+    drafting goes on for gamma tokens more behind it; if that draft is accepted, it is the one token of its step, and
+    the next step verifies the gamma tokens behind it. So does every step after a draft that was accepted whole. No
+    step has a bonus token: what follows an accepted draft is drafted already. With x_j the survival of j drafts, a
+    share x_1 / (x_1 + 1 - x_g) of the steps verifies whole drafts and emits x_0 + ... + x_(g - 1) tokens; the others
+    emit one.
 
-    Args:
-        lengths: Accepted lengths at each draft length.
-        first: The same at one draft, and at none where nothing is drafted.
+    Attributes:
+        whole_share: Share of the steps that verify whole drafts.
+        tokens_per_whole_draft: Tokens that these emit.
+        tokens_per_step: Tokens of any step.
+        mean_square: Mean square of these.
+        rejection_probability: P(a step rejects a draft).
     """
+
+    whole_share: Array
+    tokens_per_whole_draft: Array
+    tokens_per_step: Array
+    mean_square: Array
+    rejection_probability: Array
+
+
+def pearl_steps(lengths: AcceptedLengths, first: AcceptedLengths) -> PearlSteps:
+    """Steps of overlapped drafting, from the accepted lengths at each draft length and those at one draft.
+
+    Where nothing is drafted, ``first`` is at no draft either.
+    """
+    drafts = lengths.gamma > 0
     tokens, all_of_them = lengths.tokens_per_round, 1 - lengths.rejection_probability
-    whole = _share_of_whole_drafts(first.tokens_per_round - 1, all_of_them)
+    one = first.tokens_per_round - 1
+    whole = _share_of_whole_drafts(one, all_of_them)
     # Without its bonus a round of g accepted drafts emits g tokens in place of g + 1.
     squared = lengths.variance + tokens**2 - (2 * lengths.gamma + 1) * all_of_them
-    drafts = lengths.gamma > 0
-    mean, mean_square = 1 - whole + whole * (tokens - all_of_them), 1 - whole + whole * squared
-    return np.where(drafts, mean, 1.0), np.where(drafts, mean_square, 1.0)
+    return PearlSteps(
+        whole_share=np.where(drafts, whole, 0.0),
+        tokens_per_whole_draft=tokens - all_of_them,
+        tokens_per_step=np.where(drafts, 1 - whole + whole * (tokens - all_of_them), 1.0),
+        mean_square=np.where(drafts, 1 - whole + whole * squared, 1.0),
+        rejection_probability=np.where(drafts, (1 - whole) * (1 - one) + whole * (1 - all_of_them), 0.0),
+    )
 
 
 def _share_of_whole_drafts(first: Array, all_of_them: Array) -> Array:
@@ -48,12 +76,13 @@ def _share_of_whole_drafts(first: Array, all_of_them: Array) -> Array:
 
 
 def pearl_tokens_of_independent_drafts(rate: Array, gamma: Array) -> Array:
-    """The mean for independent drafts at any rate, broadcast over both."""
+    """Tokens of a step for independent drafts at any rate, broadcast over both."""
     whole = _share_of_whole_drafts(rate, rate**gamma)
     emitted = 1 - whole + whole * (independent_tokens_per_round(rate, gamma) - rate**gamma)
     return np.where(gamma > 0, emitted, 1.0)
 
 
-def cascade_cost_ratio(cost: Array, inner_cost: Array, inner_rate: Array, inner_gamma: Array) -> Array:
-    """Cost of one token from a draft model that a smaller one speeds up: (g2 c2 + c1) / tokens per round of the two."""
-    return (inner_gamma * inner_cost + cost) / independent_tokens_per_round(inner_rate, inner_gamma)
+def pearl_rejections_of_independent_drafts(rate: Array, gamma: Array) -> Array:
+    """P(a step rejects a draft) likewise."""
+    whole = _share_of_whole_drafts(rate, rate**gamma)
+    return np.where(gamma > 0, (1 - whole) * (1 - rate) + whole * (1 - rate**gamma), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,14 @@ class Block:
 
     Attributes:
         varied: Fields of the scenario that are axes of its grid, by their paths, with their values here.
+        without_effect: Fields of cards that change no figure at any value of these axes.
     """
 
     scenario: Scenario
     question: Question
     axes: Axes
     varied: tuple[tuple[str, object], ...] = ()
+    without_effect: frozenset[str] = frozenset()
 
 
 def questions(scenario: Scenario) -> list[Question]:
@@ -61,20 +63,30 @@ def grid_points(scenario: Scenario) -> int:
     return len(scenario.drafts) * len(grid.batch_size) * len(grid.context_length) * len(grid.gamma)
 
 
-def blocks(scenario: Scenario, varied: tuple[tuple[str, object], ...] = ()) -> Iterator[Block]:
+def blocks(
+    scenario: Scenario,
+    varied: tuple[tuple[str, object], ...] = (),
+    without_effect: Sequence[frozenset[str]] | None = None,
+) -> Iterator[Block]:
     """The grid of a scenario in blocks, drafter by drafter, then by batch and by context.
 
     Draft lengths are never split, so that each block knows its own best ones.
+
+    Args:
+        scenario: The scenario.
+        varied: Fields of it that are axes, with their values here.
+        without_effect: For each drafter the fields of cards that change no figure at any value of these axes.
     """
     _keep_freed_memory()
     grid = scenario.grid
     contexts = max(1, min(len(grid.context_length), BLOCK_POINTS // len(grid.gamma)))
     batches = max(1, BLOCK_POINTS // (contexts * len(grid.gamma)))
-    for question in questions(scenario):
+    for index, question in enumerate(questions(scenario)):
+        idle = without_effect[index] if without_effect is not None else frozenset()
         for b in range(0, len(grid.batch_size), batches):
             for s in range(0, len(grid.context_length), contexts):
                 axes = Axes.of(grid.batch_size[b : b + batches], grid.context_length[s : s + contexts], grid.gamma)
-                yield Block(scenario, question, axes, varied)
+                yield Block(scenario, question, axes, varied, idle)
 
 
 def _keep_freed_memory() -> None:

@@ -38,8 +38,8 @@ class Answer:
 
     @property
     def draft_name(self) -> str:
-        """What the drafter is called; nothing where only its cost is known."""
-        return "" if isinstance(self.draft, MeasuredDraft) else self.draft.name
+        """What the drafter is called; nothing where only its cost is known and it has no name."""
+        return self.draft.name or "" if isinstance(self.draft, MeasuredDraft) else self.draft.label
 
     @property
     def draft_model(self) -> ServedModel | HeadDraft | None:
@@ -68,8 +68,8 @@ class Answer:
 
     @property
     def nodes(self) -> np.ndarray:
-        """Verified tokens per sequence: the root and gamma drafts."""
-        return self.rounds.axes.gamma + 1
+        """Verified tokens per sequence, as whole numbers."""
+        return self.rounds.costs.verified_tokens.astype(np.int64)
 
     @property
     def tree(self) -> str:
@@ -93,7 +93,7 @@ class Answer:
 
     @property
     def limit_excess_bytes(self) -> np.ndarray | None:
-        """By how much one device's memory is exceeded, in whole bytes."""
+        """By how much a device's memory is exceeded, the target's or the draft's own, in whole bytes."""
         return None if self.rounds.fit is None else _whole(self.rounds.fit.excess_bytes)
 
     @property
@@ -231,10 +231,15 @@ COLUMNS = (
     Column("context_length", "context_length", "tokens", "tokens of each sequence in the cache"),
     Column("gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round; 0 is plain decoding"),
     Column("tree", "tree", "", "shape of the token tree, empty for a chain"),
-    Column("nodes", "nodes", "", "verified tokens per sequence, the root included"),
+    Column("nodes", "nodes", "", "verified tokens per sequence, the root included; of a lookup where it finds some"),
     Column("feasible", "rounds.feasible", "", "whether weights, caches and positions suffice"),
     Column("limit", "limit", "", "what stands against it: memory, kv_cache or position"),
-    Column("limit_excess_bytes", "limit_excess_bytes", "bytes", "by how much one device's memory is exceeded"),
+    Column(
+        "limit_excess_bytes",
+        "limit_excess_bytes",
+        "bytes",
+        "by how much a device's memory is exceeded, also a draft's own",
+    ),
     Column("best", "rounds.best", "", "whether this gamma is the best of its batch and context"),
     Column("near_best", "near_best", "tokens", "the smallest gamma within 2 % of the best"),
     Column("tokens_per_round", "rounds.lengths.tokens_per_round", "tokens", "emitted tokens per round, bonus included"),
@@ -242,11 +247,11 @@ COLUMNS = (
         "accepted_per_drafted",
         "rounds.lengths.accepted_per_drafted",
         "",
-        "accepted / drafted tokens",
+        "accepted / drafted tokens; under pearl of all that a step drafts, lost or not",
     ),
     _time("plain_step_ms", "plain_step_ms", "ms", "one plain decoding step"),
     _time("drafting_ms", "drafting_ms", "ms", "all draft steps of a round"),
-    _time("verification_ms", "verification_ms", "ms", "verifying gamma + 1 tokens"),
+    _time("verification_ms", "verification_ms", "ms", "verifying the drafts of a round"),
     _time("overhead_ms", "overhead_ms", "ms", "fixed costs and repairs of a round"),
     _time("round_ms", "round_ms", "ms", "drafting + verification + overhead"),
     _ratio("draft_cost_ratio", "draft_cost_ratio", "drafting that verification waits for / (gamma x plain step)"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, Conditional, process_of
+from specsim.acceptance import AcceptedLengths, process_of
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, pass_time
@@ -18,12 +18,13 @@ from specsim.planning.break_even import (
     break_even_acceptance,
     paying_batches,
     paying_contexts,
-    perfect_stop_speedup,
+    perfect_stop,
 )
 from specsim.planning.costs import round_of
-from specsim.planning.lengths import lengths_of
+from specsim.planning.lengths import lengths_of, proposed_by
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, Rounds, plan
+from specsim.planning.schedules import pearl_steps
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
@@ -144,10 +145,10 @@ class _Point:
         machine, target = self.question.machine, self.question.target
         return None if machine is None or target is None else (machine, target)
 
-    @property
-    def lengths(self) -> AcceptedLengths:
-        acceptance = typical_of(self.question.draft.acceptance)
-        return process_of(acceptance).lengths(self.gammas[self.index : self.index + 1])
+    def lengths(self, gamma: int) -> AcceptedLengths:
+        """Accepted lengths of a round that drafts."""
+        proposed = proposed_by(self.question.draft, np.array([gamma]))
+        return process_of(typical_of(self.question.draft.acceptance)).lengths(proposed)
 
     def all(self, values: np.ndarray) -> np.ndarray:
         """The values of all draft lengths."""
@@ -174,7 +175,7 @@ class _Point:
         here = Axes.of([self.batch], [self.context], [self.gamma])
         lengths = lengths_of(self.question.draft, typical_of(self.question.draft.acceptance), here.gamma.reshape(-1))
         drafting = drafting_of(self.question.draft, target, round_of(here, lengths))
-        tokens = np.asarray(self.gamma + 1.0)
+        tokens = np.asarray(self.at(self.rounds.costs.verified_tokens))
         if drafting is not None:
             for part in (part for lane in drafting.lanes for part in lane):
                 if np.any(part.times > 0):
@@ -183,14 +184,12 @@ class _Point:
                         part.name,
                         replace(part.of, sequences=batch, tokens_per_sequence=width, context_length=context),
                     )
-            if drafting.verified_tokens is not None:
-                tokens = drafting.verified_tokens.reshape(())
         yield "verification", Pass(target, batch, tokens, context)
 
 
 def _title(point: _Point) -> str:
     scenario, draft = point.scenario, point.question.draft
-    drafter = _name(draft) if isinstance(draft, DraftModel) else draft.name
+    drafter = _name(draft) if isinstance(draft, DraftModel) and not draft.name else draft.label
     if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
         return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {point.gamma}"
     target = scenario.target
@@ -242,8 +241,9 @@ def _same_output(rule: str) -> tuple[str, ...]:
 def _verdict(point: _Point) -> Iterable[str]:
     rounds, fit = point.rounds, point.rounds.fit
     if fit is not None and not point.at(rounds.feasible):
-        excess = point.at(fit.excess_bytes)
+        excess, apart = point.at(fit.excess_bytes), point.at(fit.apart_excess_bytes)
         why = f"it exceeds memory by {excess / 1e9:.1f} GB a device" if excess else "it exceeds the model's positions"
+        why += " of the draft's own" if excess and excess == apart else ""
         yield f"This point does not fit: {why}. The times below are what it would take."
     plain, whole = point.time(rounds.costs.plain_seconds), point.time(rounds.round_seconds)
     tokens = f"{point.at(rounds.lengths.tokens_per_round):.3f} tokens per round"
@@ -281,27 +281,41 @@ def _drafter(point: _Point) -> Iterable[str]:
     if point.gamma == 0:
         yield "Nothing is drafted at gamma 0."
         return
-    ratio = point.at(costs.drafting_seconds) / point.gamma / point.at(costs.plain_seconds)
-    yield f"Drafting {point.time(costs.drafting_seconds)} a round; draft_cost_ratio {ratio:.4f}."
-    draft, target = point.question.draft, point.question.target
+    draft, target, ratio = point.question.draft, point.question.target, point.at(costs.draft_cost_ratio)
+    told = f"Drafting {point.time(costs.drafting_seconds)} a round"
+    if isinstance(draft, DraftModel) and draft.schedule != "serial":
+        whole = point.time(costs.whole_drafting_seconds)
+        told = f"Drafting {whole} a round, of which verification waits for {point.time(costs.drafting_seconds)}"
+    yield f"{told}; draft_cost_ratio {ratio:.4f}."
     if isinstance(draft, DraftModel) and target is not None:
         share = draft.model.parameters / target.model.parameters
-        yield f"One step takes {ratio:.1%} of a plain step's time with {share:.1%} of the target's parameters."
-    process = process_of(typical_of(draft.acceptance))
-    rate = process.single_rate if isinstance(process, Conditional) else None
-    if rate is not None and rate < 1:
-        bound, tokens = perfect_stop_speedup(rate, ratio), 1 / (1 - rate)
-        yield f"A drafter that knew where it will be rejected would reach {bound:.2f}x, at {tokens:.2f} tokens a round."
+        step = point.at(costs.whole_drafting_seconds) / point.gamma / point.at(costs.plain_seconds)
+        what = "One step" if draft.passes == "chain" else "One token of its pass"
+        yield f"{what} takes {step:.1%} of a plain step's time with {share:.1%} of the target's parameters."
+    bound = perfect_stop(point.question, point.axes, point.rounds, point.gamma)
+    yield (
+        f"A drafter that knew where it will be rejected would reach {bound.speedup:.2f}x with drafts of up to "
+        f"{bound.longest}, at {bound.tokens:.2f} tokens a round."
+    )
 
 
 def _accepted(point: _Point) -> Iterable[str]:
-    lengths, draft = point.lengths, point.question.draft
-    if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
-        yield f"Something is found in {draft.hit_rate:.0%} of the rounds; of these:"
-    tokens, deviation = float(lengths.tokens_per_round[0]), float(lengths.variance[0]) ** 0.5
+    draft, lengths, found = point.question.draft, point.lengths(point.gamma), point.rounds.lengths
+    tokens, deviation = point.at(found.tokens_per_round), point.at(found.variance) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
-    shares = enumerate(lengths.distribution[0, : point.gamma + 1])
-    yield "Accepted drafts of a round: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
+    rounds = "round"
+    if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
+        tokens = float(lengths.tokens_per_round[0])
+        yield f"Something is found in {draft.hit_rate:.0%} of the rounds, which emit {tokens:.3f} tokens."
+        rounds = "round in which something is found"
+    if isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma:
+        steps = pearl_steps(lengths, point.lengths(1))
+        share, tokens = float(steps.whole_share[0]), float(steps.tokens_per_whole_draft[0])
+        yield f"{share:.1%} of the rounds verify whole drafts and emit {tokens:.3f} tokens, without a bonus token;"
+        yield "the others, after a rejection, verify one draft and emit one token."
+        rounds = "round with a whole draft"
+    shares = enumerate(lengths.distribution[0, : int(lengths.gamma[0]) + 1])
+    yield f"Accepted drafts of a {rounds}: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
 
 
 def _verification(point: _Point) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 
 import numpy as np
 
@@ -39,9 +39,8 @@ def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
 def _assumed(answer: Answer) -> Iterator[str]:
     scenario = answer.scenario
     draft, acceptance = answer.draft, answer.draft.acceptance
-    served = [scenario.target, *models_of(draft)] if scenario.target is not None else []
-    # A sweep over fields of cards has one list, whatever counts at which of its values.
-    idle = set() if answer.block.varied else _without_effect(answer.block.question.machine, scenario, served)
+    served = _served(scenario, draft)
+    idle = answer.block.without_effect if answer.block.varied else without_effect(scenario, draft)
     for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
         if card is not None:
             yield from _unpublished(card, idle)
@@ -51,7 +50,7 @@ def _assumed(answer: Answer) -> Iterator[str]:
     if answer.block.question.machine is not None:
         for one in served:
             yield from _of_model(one, answer.block.question.machine)
-    name = "the draft" if isinstance(draft, MeasuredDraft) else draft.name
+    name = draft.name or "the draft" if isinstance(draft, MeasuredDraft) else draft.label
     if isinstance(acceptance, Published):
         yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
     elif isinstance(acceptance, Length | Drafted):
@@ -77,19 +76,21 @@ def _of_drafter(draft: AnyDraft) -> Iterator[str]:
     if isinstance(draft, HEAD_DRAFTS):
         yield from _unpublished(draft.head, set())
     if draft.assumptions:
-        yield f"drafter {draft.name} ({', '.join(draft.assumptions)})"
+        fields = ", ".join(field for field in draft.assumptions if field != "all")
+        yield f"drafter {draft.label} ({fields})" if fields else f"drafter {draft.label}"
     match draft:
         case DraftModel(schedule="serial"):
             return
         case DraftModel():
             where = "devices of its own" if draft.own_device else "the target's devices, and slows nothing there"
-            yield f"{draft.name} drafts during verification on {where} ({draft.schedule})"
+            yield f"{draft.label} drafts during verification on {where} ({draft.schedule})"
         case LookupDraft():
-            yield f"{draft.name} finds something in {draft.hit_rate:.0%} of the rounds"
+            yield f"{draft.label} finds something in {draft.hit_rate:.0%} of the rounds"
         case MergedDraft():
             yield "sequences of merged drafters share no token, and all of them are verified"
         case CascadeDraft():
-            yield f"{draft.inner.model.name} drafts for {draft.model.name} without waste at the end of a draft"
+            inner, rounds = draft.inner.model.name, f"whole rounds of {draft.inner_gamma}"
+            yield f"{inner} drafts for {draft.model.name} in {rounds}, each draft accepted for itself"
         case _:
             return
 
@@ -127,7 +128,7 @@ def _of_costs(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _unpublished(card: Card, idle: set[str]) -> Iterator[str]:
+def _unpublished(card: Card, idle: Set[str]) -> Iterator[str]:
     """The fields of a card that nobody published, but for those without effect."""
     fields = [field for field in card.assumptions if field not in idle]
     if fields:
@@ -135,8 +136,16 @@ def _unpublished(card: Card, idle: set[str]) -> Iterator[str]:
         yield named if fields == ["all"] else f"{named} ({', '.join(fields)})"
 
 
-def _without_effect(machine: Machine | None, scenario: Scenario, served: Sequence[ServedModel]) -> set[str]:
-    """Fields of cards that change no figure of such models; a measured plain step makes the cost per layer known."""
+def _served(scenario: Scenario, draft: AnyDraft) -> list[ServedModel]:
+    """The target and the draft models, none where there are no cards."""
+    return [scenario.target, *models_of(draft)] if scenario.target is not None else []
+
+
+def without_effect(scenario: Scenario, draft: AnyDraft) -> frozenset[str]:
+    """Fields of cards that change no figure of a drafter; a measured plain step makes the cost per layer known."""
+    served, machine = _served(scenario, draft), None
+    if scenario.hardware is not None and scenario.runtime is not None:
+        machine = Machine(scenario.hardware, scenario.runtime, scenario.node)
     narrow = [one.precision for one in served if one.precision.narrow]
     widened = [machine is not None and machine.is_weight_only(precision) for precision in narrow]
     counts = {
@@ -152,7 +161,7 @@ def _without_effect(machine: Machine | None, scenario: Scenario, served: Sequenc
     }
     if scenario.node is None or all(one.devices <= scenario.node.devices for one in served):
         counts["network", "network_efficiency", "network_latency"] = False
-    return {field for fields, do_count in counts.items() if not do_count for field in fields}
+    return frozenset(field for fields, do_count in counts.items() if not do_count for field in fields)
 
 
 def _kernels(scenario: Scenario) -> Card | None:
@@ -200,15 +209,26 @@ def _least_needed(answer: Answer, where: np.ndarray) -> str:
     fit, machine = answer.rounds.fit, answer.block.question.machine
     if fit is None or machine is None:
         return ""
-    needed, limit = (np.broadcast_to(values, where.shape)[where] for values in (fit.needed_bytes, fit.limit))
+    needed, excess, limit = (
+        np.broadcast_to(values, where.shape)[where] for values in (fit.needed_bytes, fit.excess_bytes, fit.limit)
+    )
     if not needed.size or (limit == LIMITS.tolist().index("position")).all():
         target = answer.scenario.target
         models = [target, *models_of(answer.draft)] if target is not None else []
         return f" ({min(one.model.max_positions for one in models):,} positions)" if models else ""
     there = machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization
-    return f" (at least {needed.min() / 1e9:.1f} GB a device, of {there / 1e9:.1f})"
+    least = np.where(excess > 0, there + excess, needed).min()
+    return f" (at least {least / 1e9:.1f} GB a device, of {there / 1e9:.1f})"
 
 
 def _limits(fit: Fit, where: np.ndarray) -> str:
     """The words of the limits that stand against some points."""
-    return " and ".join(str(LIMITS[code]) for code in range(1, len(LIMITS)) if ((fit.limit == code) & where).any())
+    found = []
+    for code in range(1, len(LIMITS)):
+        here = (fit.limit == code) & where
+        # On its own device a draft exceeds memory by more than the target does on the others.
+        apart = (fit.apart_excess_bytes > 0) & (fit.apart_excess_bytes == fit.excess_bytes)
+        if here.any():
+            own = LIMITS[code] != "position" and (apart | ~here).all()
+            found.append(f"{LIMITS[code]} of the draft's own device" if own else str(LIMITS[code]))
+    return " and ".join(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from specsim.specs.fields import record
+from specsim.specs.fields import Name, record
 
 
 @record
@@ -23,7 +23,7 @@ class Card:
     """
 
     format: Literal[1] = 1
-    name: str = "unnamed"
+    name: Name = "unnamed"
     title: str = ""
     aliases: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict, hash=False)

@@ -9,7 +9,7 @@ from specsim.errors import Contradiction
 from specsim.specs.acceptance import Acceptance
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.card import Card
-from specsim.specs.fields import Count, DraftLength, Flag, Probability, Seconds, Tagged, choice, mapping, record
+from specsim.specs.fields import Count, DraftLength, Flag, Name, Probability, Seconds, Tagged, choice, mapping, record
 from specsim.specs.head import Eagle3Head, EagleHead, MedusaHeads, MtpModule
 from specsim.specs.model import Model
 from specsim.specs.precision import KV_BYTES, PrecisionName
@@ -23,6 +23,9 @@ Rule = Annotated[str, choice(*RULES)]
 Passes = Annotated[str, choice("chain", "one")]
 Schedule = Annotated[str, choice("serial", "prepared", "pearl")]
 
+_NAMES = {"layers": "own layers", "window": "own window", "measured": "a drafter of measured cost"}
+"""What rows call drafters of some methods."""
+
 
 @record
 class _Common:
@@ -31,12 +34,25 @@ class _Common:
     Attributes:
         acceptance: How often its guesses are accepted.
         rule: The rule of acceptance.
+        name: What rows call it; by its model, its head or its method if absent.
         assumptions: Its fields that nobody published to the reason for their value, from its card.
     """
 
     acceptance: Acceptance
     rule: Rule = "standard"
+    name: Name | None = None
     assumptions: dict[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def default_name(self) -> str:
+        """What rows call it if it has no name of its own: its method."""
+        method: str = getattr(self, "method")  # noqa: B009
+        return _NAMES.get(method, method)
+
+    @property
+    def label(self) -> str:
+        """What rows call it."""
+        return self.name or self.default_name
 
 
 @record
@@ -49,7 +65,7 @@ class DraftModel(_Common, ServedModel):
         own_device: Whether it runs on accelerators of its own, of the same kind.
         schedule: ``serial``: drafting, then verification. ``prepared``: while one draft is verified the next one is
             made for the likely outcome. ``pearl``: drafting goes on during verification, whatever comes out.
-        prepared_share: How often the prepared draft is the one that is needed.
+        prepared_share: How often the prepared draft is the one that is needed; only of that schedule, which needs it.
     """
 
     method: Literal["draft_model"] = "draft_model"
@@ -57,18 +73,21 @@ class DraftModel(_Common, ServedModel):
     window: Count | None = None
     own_device: Flag = False
     schedule: Schedule = "serial"
-    prepared_share: Probability = 0.0
+    prepared_share: Probability | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.prepared_share and self.schedule != "prepared":
             raise Contradiction("It says nothing unless the schedule is prepared.", "prepared_share")
+        if self.prepared_share is None and self.schedule == "prepared":
+            sentence = "The schedule prepared needs it: how often the prepared draft is the one that is needed."
+            raise Contradiction(sentence, "prepared_share")
         if self.window is not None and not isinstance(self.model.attention, GroupedAttention):
             raise Contradiction("A window over a latent cache is not modelled.", "window")
 
     @property
-    def name(self) -> str:
-        """What rows call it."""
+    def default_name(self) -> str:
+        """The name of its model."""
         return self.model.name
 
     @property
@@ -99,12 +118,12 @@ class _HeadDraft(_Common):
     def __post_init__(self) -> None:
         heads = self.head.attention.heads if not isinstance(self.head, MedusaHeads) else 0  # type: ignore[attr-defined]
         if heads % self.tensor_parallel:
-            sentence = f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {self.name}."
+            sentence = f"tensor_parallel {self.tensor_parallel} does not divide the {heads} heads of {self.label}."
             raise Contradiction(sentence, "tensor_parallel")
 
     @property
-    def name(self) -> str:
-        """What rows call it."""
+    def default_name(self) -> str:
+        """The name of its head."""
         return self.head.name  # type: ignore[attr-defined]
 
 
@@ -158,13 +177,11 @@ class LookupDraft(_Common):
     """Tokens that followed the same text before: n-grams, prompt lookup, suffix trees, a store of texts (REST).
 
     Attributes:
-        name: What rows call it.
         hit_rate: Share of rounds in which something is found; the others are plain steps.
         host_time_seconds: Time of the host for one round [s].
     """
 
     method: Literal["lookup"] = "lookup"
-    name: str = "lookup"
     hit_rate: Probability = 1.0
     host_time_seconds: Seconds = 0.0
 
@@ -180,7 +197,6 @@ class LayersDraft(_Common):
     """
 
     method: Literal["layers"] = "layers"
-    name: str = "own layers"
     layers: Count
 
 
@@ -193,7 +209,6 @@ class WindowDraft(_Common):
     """
 
     method: Literal["window"] = "window"
-    name: str = "own window"
     window: Count
 
 
@@ -207,7 +222,6 @@ class LookaheadDraft(_Common):
     """
 
     method: Literal["lookahead"] = "lookahead"
-    name: str = "lookahead"
     window: Count
     guesses: Count
 
@@ -221,7 +235,6 @@ class MergedDraft(_Common):
     """
 
     method: Literal["merged"] = "merged"
-    name: str = "merged"
     models: tuple[ServedModel, ...]
 
 
@@ -241,8 +254,8 @@ class CascadeDraft(_Common, ServedModel):
     inner_rate: Probability
 
     @property
-    def name(self) -> str:
-        """What rows call it."""
+    def default_name(self) -> str:
+        """The names of both models."""
         return f"{self.model.name} by {self.inner.model.name}"
 
 
@@ -263,7 +276,6 @@ class RelayDraft(_Common):
     """
 
     method: Literal["relay"] = "relay"
-    name: str = "relay"
     legs: tuple[Leg, ...]
 
 
@@ -272,7 +284,6 @@ class MeasuredDraft(_Common):
     """A drafter of which only the cost is known, as measured by the user."""
 
     method: Literal["measured"] = "measured"
-    name: str = "a drafter of measured cost"
 
 
 @record

@@ -164,6 +164,19 @@ def choice(*names: str) -> Kind:
     return Kind(read, _same, {"enum": list(names)})
 
 
+def name() -> Kind:
+    """What something is called: text on one line."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError("a name, as text (quotes make it text)")
+        if not value.strip() or not value.isprintable():
+            raise ValueError("a name on one line, of one character at least")
+        return value
+
+    return Kind(read, _same, {"type": "string", "minLength": 1})
+
+
 def mapping() -> Kind:
     """Fields of another record, which are looked at where that record is made."""
 
@@ -276,6 +289,7 @@ PositiveSeconds = Annotated[float, quantity(units.TIME, positive=True)]
 Watts = Annotated[float, quantity(units.POWER, positive=True)]
 UsdPerHour = Annotated[float, quantity(units.PRICE, positive=True)]
 Date = Annotated[str, date()]
+Name = Annotated[str, name()]
 Count = Annotated[int, whole(1)]
 CountOrZero = Annotated[int, whole(0)]
 Length = Annotated[int, length()]

@@ -142,7 +142,11 @@ class Scenario:
             most = self.target.model.max_positions
             sentence = f"A plain step at context {at.context_length} is more than the {most} positions of the target."
             raise Contradiction(sentence, "costs")
+        told_apart = [(draft.label, draft.acceptance.label) for draft in self.drafts]
         for index, draft in enumerate(self.drafts):
+            if told_apart[index] in told_apart[:index]:
+                sentence = f"Two drafts are called {draft.label}; give one of them a name of its own."
+                raise Contradiction(sentence, "drafts", index)
             if self.target is None and not isinstance(draft, MeasuredDraft):
                 sentence = f"A drafter of the method {draft.method} needs hardware and target."
                 raise Contradiction(sentence, "drafts", index)

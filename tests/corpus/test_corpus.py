@@ -37,6 +37,7 @@ OPTION = {
     "hardware": "--hardware",
     "node": "--node",
     "model": "--target",
+    "drafter": "--draft",
     "runtime": "--runtime",
     "acceptance": "--acceptance",
 }
@@ -121,6 +122,28 @@ def test_a_message_is_one_short_paragraph_that_names_the_file_and_the_line(path,
     assert len(marked) <= 1
     for number in marked:
         assert err.startswith(f"Error: {path.name}, line {number}")
+
+
+SEEN_IN_USE = ("inner-of-unknown-model", "prepared-without-its-share", "kind-in-plural", "without-its-layers")
+"""What is wrong with cards that may be of several kinds, or that name other cards."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in INVALID if p.stem.startswith(("head-", "drafter-")) and not p.stem.endswith(SEEN_IN_USE)],
+    ids=lambda path: path.stem,
+)
+def test_the_catalogue_and_a_question_say_the_same_of_a_card(path, monkeypatch, capsys):
+    """Also of cards for another target, whose own faults come first."""
+    monkeypatch.chdir(path.parent)
+    kind, question = path.stem.partition("-")[0], {**QUESTION, "--draft": path.name}
+    for arguments in (
+        ["catalog", "show", kind, path.name], ["optimal-gamma", *(word for pair in question.items() for word in pair)]
+    ):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main(arguments)
+    shown, asked = capsys.readouterr().err.splitlines()
+    assert shown == asked
 
 
 def test_every_kept_message_belongs_to_a_file():

@@ -255,10 +255,10 @@ def test_tokens_that_are_verified():
 
 
 def test_how_often_passes_run():
-    """Cascade: 4 tokens are 4 / (1 + .5 + .25) rounds of 2 and 1 passes; a relay of 3, then the rest of 5."""
+    """Cascade: 1, 2 or 3 tokens with .5, .25, .25: N 1, 1.5, 2, 2.625 for 1 to 4; a relay of 3, then the rest of 5."""
     inner, middle = only(drafting(cascade(), LLAMA))
-    assert float(middle.times) == pytest.approx(4 / 1.75, rel=1e-12)
-    assert float(inner.times) == pytest.approx(2 * 4 / 1.75, rel=1e-12)
+    assert float(middle.times) == pytest.approx(2.625, rel=1e-12)
+    assert float(inner.times) == pytest.approx(2 * 2.625, rel=1e-12)
     assert float(middle.of.tokens) == 3
     legs = RelayDraft(legs=(Leg(model=served("llama-3.2-3b"), tokens=3), Leg(model=SMALL, tokens=1)), **RATE)
     assert [float(part.times) for part in only(drafting(legs, LLAMA, gamma=5))] == [3, 2]
@@ -269,7 +269,7 @@ def test_how_often_passes_run():
 
 def cascade():
     middle = served("llama-3.2-3b", kind=CascadeDraft, inner=SMALL, inner_gamma=2, inner_rate=0.5, **RATE)
-    assert middle.name == "llama-3.2-3b by llama-3.2-1b"
+    assert middle.label == "llama-3.2-3b by llama-3.2-1b"
     return middle
 
 

@@ -13,7 +13,12 @@ import pytest
 
 import specsim
 from specsim.cli import main
-from specsim.planning.break_even import perfect_stop_speedup
+from specsim.planning.break_even import perfect_stop
+from specsim.planning.question import Axes, Question
+from specsim.planning.rounds import plan
+from specsim.specs.acceptance import Independent
+from specsim.specs.drafter import MeasuredDraft
+from specsim.specs.scenario import MeasuredCosts
 
 
 def by_gamma(rate, draft_cost_ratio, **options):
@@ -150,6 +155,37 @@ def test_round_with_every_cost_of_the_tutorial():
     assert 1 / float(table["speedup"][4]) == pytest.approx(0.807097, abs=5e-7)
 
 
+def perfect_stop_speedup(rate, cost):
+    """1 / ((1 - a) + c a): 1 / (1 - a) tokens for a / (1 - a) draft steps (Leviathan et al. 2023, section 3.5)."""
+    return 1 / ((1 - rate) + cost * rate)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("cost", [0.0, 0.05, 0.3])
+def test_a_perfect_stop_of_any_length(rate, cost):
+    """Drafts of up to 800 tokens are as long as any; verification costs a plain step here."""
+    question = Question(
+        None, None, MeasuredDraft(acceptance=Independent(rate=rate)), MeasuredCosts(draft_cost_ratio=cost)
+    )
+    axes = Axes.of([1], [0], range(801))
+    found = perfect_stop(question, axes, plan(question, axes), 0)
+    assert found.speedup == pytest.approx(perfect_stop_speedup(rate, cost), rel=1e-9)
+    assert found.tokens == pytest.approx(1 / (1 - rate), rel=1e-9)
+
+
+def test_a_perfect_stop_by_hand():
+    """a .5, up to 2 drafts of .1: 1.75 tokens; 0, 1 or 2 drafts with .5, .25, .25, verified for 1.2, and .05 fixed.
+
+    .5 x 1 + .25 x 1.3 + .25 x 1.4 + .05 = 1.225 plain steps. A repair is never needed.
+    """
+    costs = MeasuredCosts(draft_cost_ratio=0.1, verify_cost_ratio=1.2, overhead=0.05, repair=7.0)
+    question = Question(None, None, MeasuredDraft(acceptance=Independent(rate=0.5)), costs)
+    axes = Axes.of([1], [0], [0, 1, 2])
+    found = perfect_stop(question, axes, plan(question, axes), 2)
+    assert (found.longest, found.tokens) == (2, 1.75)
+    assert found.speedup == pytest.approx(1.75 / 1.225, rel=1e-12)
+
+
 def test_a_perfect_stop_is_at_most_about_sixty_percent_better():
     rates = np.linspace(0.02, 0.98, 97)
     worst = {}
@@ -165,7 +201,8 @@ def test_a_perfect_stop_is_at_most_about_sixty_percent_better():
 def test_a_perfect_stop_drafts_one_over_one_minus_acceptance():
     explanation = specsim.explain(acceptance="rate=0.8", draft_cost_ratio=0.05)
     lines = " ".join(line for section in explanation.sections for line in section.lines)
-    assert "would reach 4.17x, at 5.00 tokens a round" in lines
+    # Up to 8 drafts: 1 + .8 + ... + .8^8 = 4.33 tokens for 1 + 3.33 x .05 plain steps.
+    assert "would reach 3.71x with drafts of up to 8, at 4.33 tokens a round" in lines
 
 
 def test_operations_over_the_usual_grid_grow_1_3_to_2_9_times():

@@ -16,9 +16,9 @@ from specsim.drafting import Round, drafting_of
 from specsim.planning.lengths import lengths_of
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import plan
-from specsim.planning.schedules import cascade_cost_ratio, exposed_seconds, pearl_tokens_per_round
+from specsim.planning.schedules import exposed_seconds, pearl_steps
 from specsim.specs.acceptance import Independent, Positional
-from specsim.specs.drafter import DraftModel, Leg, LookupDraft, MeasuredDraft, RelayDraft
+from specsim.specs.drafter import CascadeDraft, DraftModel, Leg, LookupDraft, MeasuredDraft, RelayDraft
 from specsim.specs.scenario import MeasuredCosts
 
 many = pytest.mark.parametrize
@@ -84,15 +84,46 @@ def test_prepared_outcome():
 
 
 def test_cascade():
-    """c_eff = (g2 c2 + c1) / E(a12, g2), c1 .2, c2 .02, a .8: g2 6, .080983, 2.659279 at g 6; 1.867556 without."""
+    """c_eff = (g2 c2 + c1) / E(a12, g2), c1 .2, c2 .02, a .8: g2 6, .080983, 2.659279 at g 6; 1.867556 without.
+
+    That is what one token more costs in a draft without end, of which the last inner round is no part.
+    """
     inner = np.arange(1, 20)
-    ratios = cascade_cost_ratio(np.float64(0.2), np.float64(0.02), np.float64(0.8), inner)
+    ratios = np.array([np.diff(inner_rounds(0.8, g, [899, 900]))[0] * (g * 0.02 + 0.2) for g in inner])
     assert inner[ratios.argmin()] == 6
     assert ratios.min() == pytest.approx(0.080983, **digits)
     best = specsim.optimal_gamma(acceptance="rate=0.8", draft_cost_ratio=float(ratios.min()), max_gamma=12)
     assert (int(best["gamma"][0]), float(best["speedup"][0])) == (6, pytest.approx(2.659279, **digits))
     best = specsim.optimal_gamma(acceptance="rate=0.8", draft_cost_ratio=0.2, max_gamma=12)
     assert float(best["speedup"][0]) == pytest.approx(1.867556, **digits)
+
+
+def inner_rounds(rate, inner_gamma, gammas):
+    """Whole rounds of the two smaller models for each draft length, from the passes of a cascade."""
+    draft = served(
+        "llama-3.2-3b", kind=CascadeDraft, acceptance=Independent(rate=0.8), inner=served("llama-3.2-1b"),
+        inner_gamma=inner_gamma, inner_rate=rate,
+    )  # fmt: skip
+    gamma = np.asarray(gammas, dtype=float).reshape(-1, 1, 1)
+    ((inner, middle),) = drafting_of(draft, served("llama-3-8b"), Round(gamma, gamma, np.ones(()), np.zeros(()))).lanes
+    np.testing.assert_allclose(inner.times, middle.times * inner_gamma, rtol=1e-15)
+    return middle.times.reshape(-1)
+
+
+def test_a_cascade_of_whole_rounds():
+    """a .5, 1 inner draft: 1 or 2 tokens, .5 each. N(1) 1, N(2) 1 + .5 N(1) = 1.5, N(3) 1 + .5 (N(2) + N(1)) = 2.25."""
+    assert inner_rounds(0.5, 1, [0, 1, 2, 3]).tolist() == [0, 1, 1.5, 2.25]
+    assert inner_rounds(1.0, 3, [1, 4, 5, 8, 9]).tolist() == [1, 1, 2, 2, 3]
+    assert inner_rounds(0.0, 3, [1, 4]).tolist() == [1, 4]
+
+
+@many(("rate", "inner_gamma", "gamma"), [(0.8, 2, 4), (0.6, 5, 7), (0.9, 3, 1)])
+def test_whole_rounds_of_a_cascade_by_coins(rate, inner_gamma, gamma):
+    rng = np.random.default_rng(23)
+    emitted = geometric(rng, rate, inner_gamma, 30_000 * gamma).reshape(-1, gamma).cumsum(axis=1)
+    found = (emitted < gamma).sum(axis=1) + 1
+    expected = float(inner_rounds(rate, inner_gamma, [gamma])[0])
+    assert abs(found.mean() - expected) <= 4 * found.std() / np.sqrt(len(found))
 
 
 def test_a_horizontal_cascade():
@@ -165,7 +196,7 @@ def test_steps_of_a_batch_in_which_some_find_something():
 # --- coins
 
 
-def pearl_steps(rng, rate, gamma, steps):
+def pearl_coins(rng, rate, gamma, steps):
     """Tokens of each step: of one new draft after a rejection, of whole drafts without a bonus after acceptance."""
     whole, emitted = False, np.empty(steps)
     coins = rng.random((steps, gamma)) < rate
@@ -187,7 +218,7 @@ def blocks_apart(values, expected, size=500):
 
 @PEARL
 def test_pearl_by_coins(rate, gamma, speedup, serial):
-    found = pearl_steps(np.random.default_rng(11), rate, gamma, 300_000)
+    found = pearl_coins(np.random.default_rng(11), rate, gamma, 300_000)
     assert blocks_apart(found, tokens(model(rate, schedule="pearl"), Independent(rate=rate), gamma)) < 4
 
 
@@ -200,8 +231,8 @@ def test_pearl_by_coins_of_drafts_that_depend_on_the_position():
         emitted[step] = min(run + 1, 3) if whole else 1
         whole = run == 3 if whole else run > 0
     process = process_of(Positional(conditional=conditional))
-    expected, _ = pearl_tokens_per_round(process.lengths(np.array([3])), process.lengths(np.array([1])))
-    assert blocks_apart(emitted, float(expected[0])) < 4
+    expected = pearl_steps(process.lengths(np.array([3])), process.lengths(np.array([1])))
+    assert blocks_apart(emitted, float(expected.tokens_per_step[0])) < 4
 
 
 @many(("hit_rate", "rate", "gamma"), [(0.4, 0.7, 8), (0.9, 0.3, 2), (0.05, 1.0, 5)])
@@ -232,7 +263,7 @@ COINS = {
         LookupDraft(acceptance=Independent(rate=0.8), hit_rate=0.4),
         lambda rng: 1 + (geometric(rng, 0.8, 8) - 1) * (rng.random(1_000_000) < 0.4),
     ),
-    "pearl": (model(0.8, schedule="pearl"), lambda rng: pearl_steps(rng, 0.8, 5, 400_000)),
+    "pearl": (model(0.8, schedule="pearl"), lambda rng: pearl_coins(rng, 0.8, 5, 400_000)),
 }
 
 

@@ -17,7 +17,7 @@ from specsim.cost.breakdown import operators
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import operator_time, pass_time
-from specsim.planning.break_even import break_even_acceptance, perfect_stop_speedup
+from specsim.planning.break_even import break_even_acceptance, perfect_stop
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import NEAR_BEST, plan
 from specsim.specs.acceptance import Independent, Length, Positional, Survival
@@ -165,8 +165,11 @@ def test_at_the_break_even_acceptance_nothing_is_gained_or_lost(cost, verify, re
 
 @given(rate=st.floats(0, 0.99), cost=st.floats(0.001, 1))
 def test_no_fixed_draft_length_beats_a_perfect_stop(rate, cost):
-    rounds = plan(measured(rate, cost), Axes.of([1], [0], range(40)))
-    assert float(rounds.speedup.max()) <= perfect_stop_speedup(rate, cost) * (1 + 1e-12)
+    question, axes = measured(rate, cost), Axes.of([1], [0], range(40))
+    rounds = plan(question, axes)
+    most = float(rounds.speedup.max())
+    assert most <= 1 / ((1 - rate) + min(cost, 1) * rate) * (1 + 1e-12)
+    assert most <= perfect_stop(question, axes, rounds, 0).speedup * (1 + 1e-12)
 
 
 @settings(max_examples=30, deadline=None)

@@ -104,6 +104,7 @@ tricky = st.sampled_from(
      "---", "x" * 200, "y " * 100]
 )  # fmt: skip
 texts = st.one_of(st.text(max_size=30), tricky)
+names = texts.filter(lambda text: text.strip() and text.isprintable())
 numbers = st.one_of(st.integers(), st.integers(-(10**200), 10**200), st.floats(allow_nan=False))
 values = st.recursive(
     st.one_of(texts, numbers, st.booleans()),
@@ -172,7 +173,7 @@ seconds = st.floats(min_value=0, max_value=1e23)
 counts = st.integers(1, 10**9)
 heads = st.sampled_from([(1, 1), (32, 8), (64, 64), (71, 1)])
 card_fields = {
-    "name": texts,
+    "name": names,
     "title": texts,
     "notes": texts,
     "aliases": st.lists(texts, max_size=3).map(tuple),
