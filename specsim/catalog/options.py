@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from specsim.catalog.drafters import fields_of
 from specsim.catalog.dump import document_of
 from specsim.catalog.located import LocatedDict, LocatedList
 from specsim.catalog.resolve import Resolution, resolve
@@ -142,6 +143,10 @@ def ask(
     own = [draft.places["acceptance"].parameter == "draft" for draft in document["drafts"] if "acceptance" in draft]
     if "acceptance" in given and all(own):
         _refuse("every draft has an acceptance of its own; this one is not used.", "acceptance")
+    for field in _OF_DRAFT:
+        if f"draft_{field}" in given and not any(field in fields_of(draft) for draft in resolution.document["drafts"]):
+            which = "no draft has" if len(resolution.document["drafts"]) > 1 else "the draft does not have"
+            _refuse(f"it says nothing: {which} the field {field}.", f"draft_{field}")
     return resolution
 
 

@@ -44,7 +44,7 @@ def command(
     render.remarks(resolution.remarks, quiet)
     explanation = api.explain_resolved(resolution, gamma)
     if form == "csv":
-        render.deliver([explanation.operators.to_csv()], output)
+        render.deliver([explanation.operators.to_csv()], output, resolution)
     elif form == "json":
         render.deliver([json.dumps(explanation.to_document(), indent=2, ensure_ascii=False) + "\n"], output)
     else:

@@ -107,8 +107,8 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 
-def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | None = None) -> None:
-    """Text to stdout, or to a file; with a resolution its provenance goes beside the file."""
+def deliver(parts: Iterable[str], output: str | None, inputs: Resolution | Mapping[str, object] | None = None) -> None:
+    """Text to stdout, or to a file; with its inputs, its provenance goes beside the file."""
     if output is None:
         for part in parts:
             click.echo(part, nl=False)
@@ -116,10 +116,11 @@ def deliver(parts: Iterable[str], output: str | None, resolution: Resolution | N
     from specsim.report.output import whole_file, with_provenance
 
     path = Path(_checked(output))
-    if resolution is None:
+    if inputs is None:
         opened = whole_file(path)
     else:
-        opened = with_provenance(path, __version__, ["specsim", *sys.argv[1:]], resolved_document(resolution))
+        told = resolved_document(inputs) if isinstance(inputs, Resolution) else dict(inputs)
+        opened = with_provenance(path, __version__, ["specsim", *sys.argv[1:]], told)
     with opened as file:
         file.writelines(parts)
 

@@ -61,9 +61,10 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    table = api.rules(target_probs=target_probs, draft_probs=draft_probs, rule=list(rule) or None, lenience=lenience)
+    asked = {"target_probs": target_probs, "draft_probs": draft_probs, "rule": list(rule) or None, "lenience": lenience}
+    table = api.rules(**asked)
     if form == "csv":
-        render.deliver([table.to_csv()], output)
+        render.deliver([table.to_csv()], output, asked)
     elif form == "json":
         render.deliver([table.to_json()], output)
     else:
