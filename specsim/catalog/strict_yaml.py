@@ -51,13 +51,29 @@ def read_yaml(path: Path) -> LocatedDict:
     Raises:
         InputError: If the file cannot be read, is not YAML, repeats a key, holds a null, or is not a mapping.
     """
+    return parse_yaml(_text(path), str(path))
+
+
+def read_yaml_rows(path: Path) -> LocatedList:
+    """Read one document, a list of mappings, from a file.
+
+    Raises:
+        InputError: As ``read_yaml``, or if it is no list of mappings.
+    """
+    document = _parse(_text(path), str(path), yaml.SequenceNode, "a YAML list of rows, each a mapping")
+    for row, place in zip(document, document.places, strict=True):
+        if not isinstance(row, LocatedDict):
+            raise InputError(Fault("expected a mapping of fields to values.", place))
+    return document
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror}.", Place(str(path)))) from None
     except UnicodeDecodeError:
         raise InputError(Fault("is not a text file in UTF-8.", Place(str(path)))) from None
-    return parse_yaml(text, str(path))
 
 
 def parse_yaml(text: str, file: str) -> LocatedDict:
@@ -66,6 +82,13 @@ def parse_yaml(text: str, file: str) -> LocatedDict:
     Raises:
         InputError: As ``read_yaml``.
     """
+    document = _parse(text, file, yaml.MappingNode, "a YAML mapping of fields to values")
+    if not isinstance(document, LocatedDict):
+        raise AssertionError
+    return document
+
+
+def _parse(text: str, file: str, kind: type[yaml.Node], expected: str) -> Any:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -75,14 +98,12 @@ def parse_yaml(text: str, file: str) -> LocatedDict:
         raise InputError(Fault(f"not valid YAML: {problem}.", Place(file, line))) from None
     except yaml.MarkedYAMLError as error:
         raise InputError(_syntax_fault(error, text, file)) from None
-    if not isinstance(node, yaml.MappingNode):
-        raise InputError(Fault("expected a YAML mapping of fields to values.", Place(file, 1)))
+    if not isinstance(node, kind):
+        raise InputError(Fault(f"expected {expected}.", Place(file, 1)))
     reader = _Reader(file, loader)
     document = reader.value(node, "")
     if reader.faults:
         raise InputError(reader.faults)
-    if not isinstance(document, LocatedDict):
-        raise AssertionError
     return document
 
 
