@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specsim.cost.operators import Operator
 from specsim.specs.hardware import Hardware, Kernels, Link
@@ -25,6 +25,14 @@ class Machine:
     hardware: Hardware
     runtime: Runtime
     node: Node | None = None
+
+    @property
+    def of_drafts(self) -> Machine:
+        """The machine as the passes of a drafter find it."""
+        layer = self.runtime.draft_layer_overhead_seconds
+        if layer is None:
+            return self
+        return replace(self, runtime=replace(self.runtime, layer_overhead_seconds=layer))
 
     @property
     def kernels(self) -> Kernels:
@@ -60,8 +68,10 @@ class Machine:
     def matrix_memory_efficiency(self, narrow: Precision | None) -> float:
         """Share of the bandwidth that a matrix product reaches with weights of a narrow format, or of 16 bits."""
         kernels = self.kernels
-        if narrow is None or not self.is_weight_only(narrow):
+        if narrow is None:
             return kernels.memory_efficiency
+        if not self.is_weight_only(narrow):
+            return kernels.memory_efficiency_8bit or kernels.memory_efficiency
         share = min(max((narrow.weight_bits - _FOUR_BITS) / (8 - _FOUR_BITS), 0.0), 1.0)
         least, most = kernels.weight_only_4bit_efficiency, kernels.weight_only_8bit_efficiency
         return kernels.memory_efficiency * (least + share * (most - least))

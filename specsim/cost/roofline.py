@@ -106,6 +106,8 @@ def pass_time(of: Pass, machine: Machine) -> PassTime:
     kernels = sum(t.overhead_seconds for t in timed)
     software = 0.0 if of.bare else _layer_overhead_seconds(of.served, machine)
     overhead = np.asarray(kernels + software + runtime.step_overhead_seconds)
+    if runtime.token_overhead_seconds and not of.bare:
+        overhead = overhead + runtime.token_overhead_seconds * of.tokens
     if runtime.aggregation == "operator":
         limited = _total(t.limited_seconds for t in timed)
         memory_bound = _total(t.limited_seconds * _ones_where(t.memory_seconds >= t.compute_seconds) for t in timed)

@@ -144,8 +144,8 @@ class _Passes:
             verified_tokens=tokens,
             verifying=share,
             drafting=drafting,
-            parts=tuple(tuple((part, pass_time(part.of, machine)) for part in lane) for lane in lanes),
-            reading_seconds=_slowest(_sum(pass_time(of, machine).seconds for of in lane) for lane in readings)
+            parts=tuple(tuple((part, pass_time(part.of, machine.of_drafts)) for part in lane) for lane in lanes),
+            reading_seconds=_slowest(_sum(pass_time(of, machine.of_drafts).seconds for of in lane) for lane in readings)
             * (axes.gamma > 0),
             fit=_fit(target, drafting, axes, tokens, machine),
         )

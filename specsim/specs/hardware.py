@@ -77,6 +77,7 @@ class Kernels(Card):
         memory_efficiency: Share of the peak bandwidth that a matrix product reaches (e_m).
         attention_memory_efficiency: The same for attention over the cache (e_a).
         compute_efficiency: Share of the dense peak that a large matrix product reaches (e_c).
+        memory_efficiency_8bit: Share of the bandwidth that products in 8 and 4 bits reach; as of 16 if absent.
         attention_memory_efficiency_8bit: Share of the bandwidth with a cache of 8 bits; as with 16 if absent.
         compute_efficiency_8bit: Share of the dense peak of 8 and 4 bits; as of 16 if absent.
         weight_only_8bit_efficiency: Share of e_m left where weights of 8 bits are widened on the way.
@@ -90,6 +91,7 @@ class Kernels(Card):
     memory_efficiency: Fraction
     attention_memory_efficiency: Fraction
     compute_efficiency: Fraction
+    memory_efficiency_8bit: Fraction | None = None
     attention_memory_efficiency_8bit: Fraction | None = None
     compute_efficiency_8bit: Fraction | None = None
     weight_only_8bit_efficiency: Fraction = 1.0

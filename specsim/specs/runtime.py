@@ -21,7 +21,9 @@ class Runtime(Card):
         activations: Whether reading and writing activations and logits is counted.
         kernels: Replaces what the hardware card says of its family, if given.
         layer_overhead_seconds: Fixed cost of one layer (t_layer) [s].
+        draft_layer_overhead_seconds: The same in the passes of a drafter, where these run in another way [s].
         step_overhead_seconds: Fixed cost of every pass, draft or target [s].
+        token_overhead_seconds: Fixed cost of one new token of the batch in a pass: pages and sampling on the host [s].
         round_overhead_seconds: Fixed cost of a round that drafts: host, rejection sampling (t_round0) [s].
         draft_step_overhead_seconds: Fixed cost of one draft step beyond its pass (t_dstep) [s].
         quantization_overhead_seconds: Fixed cost of one layer whose activations are brought to 8 or 4 bits (t_fp8) [s].
@@ -39,7 +41,9 @@ class Runtime(Card):
     activations: Flag = True
     kernels: Kernels | None = None
     layer_overhead_seconds: Seconds = 0.0
+    draft_layer_overhead_seconds: Seconds | None = None
     step_overhead_seconds: Seconds = 0.0
+    token_overhead_seconds: Seconds = 0.0
     round_overhead_seconds: Seconds = 0.0
     draft_step_overhead_seconds: Seconds = 0.0
     quantization_overhead_seconds: Seconds = 0.0
