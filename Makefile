@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: sweep test lint bench bench-smoke package golden docs clean
+.PHONY: sweep test lint bench bench-smoke package golden docs runtimes accuracy clean
 
 # The main job: the quickstart scenario as a table, and every row as out/quickstart.csv.
 sweep: $(VENV)/.installed
@@ -39,6 +39,14 @@ golden: $(VENV)/.tested
 # Rewrites the generated reference pages; a test holds them against the code.
 docs: $(VENV)/.tested
 	$(BIN)/python tools/write_reference.py
+
+# Refits the constants of the runtime cards to evidence/measurements; a test holds the cards against the fit.
+runtimes: $(VENV)/.tested
+	$(BIN)/python tools/write_runtimes.py
+
+# Rewrites docs/accuracy.md and its picture; a test holds the page against the code.
+accuracy: $(VENV)/.tested
+	$(BIN)/python tools/write_accuracy.py
 
 clean:
 	rm -rf $(VENV) out dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

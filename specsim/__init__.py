@@ -11,13 +11,25 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, rules, sweep
+    from specsim.api import (
+        Explanation,
+        Table,
+        calibrate,
+        catalog_list,
+        explain,
+        optimal_gamma,
+        resolve,
+        rules,
+        sweep,
+        validate,
+    )
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
     "Explanation": "specsim.api",
     "InputError": "specsim.errors",
     "Table": "specsim.api",
+    "calibrate": "specsim.api",
     "catalog_list": "specsim.api",
     "SpecsimError": "specsim.errors",
     "explain": "specsim.api",
@@ -25,6 +37,7 @@ _HOMES = {
     "resolve": "specsim.api",
     "rules": "specsim.api",
     "sweep": "specsim.api",
+    "validate": "specsim.api",
 }
 
 __all__ = [
@@ -33,12 +46,14 @@ __all__ = [
     "SpecsimError",
     "Table",
     "__version__",
+    "calibrate",
     "catalog_list",
     "explain",
     "optimal_gamma",
     "resolve",
     "rules",
     "sweep",
+    "validate",
 ]
 
 

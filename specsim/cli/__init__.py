@@ -24,6 +24,8 @@ COMMANDS = {
         "Where the time of one operating point goes, and where speculation stops paying.",
     ),
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
+    "validate": ("specsim.cli.validate", "Predictions against published measurements."),
+    "calibrate": ("specsim.cli.calibrate", "Constants of a runtime from benchmark results."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
     "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
     "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),

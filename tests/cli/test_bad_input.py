@@ -255,8 +255,34 @@ OPTIONS_OF["rules"] = {
     "--format": NO_FORMAT,
     "--output": NO_OUTPUT,
 }  # fmt: skip
+NO_FILE = [
+    ("missing.yaml", "no such file"), ("folder.yaml", "no such file"), ("", "no such file"),
+    ("binary.yaml", "binary.yaml"), ("empty.yaml", "empty.yaml"), ("tab.yaml", "tab.yaml"),
+]  # fmt: skip
+OPTIONS_OF["validate"] = {
+    "--data": [*NO_FILE, ("format2.yaml", "expected a YAML list of rows"), ("list.yaml", "expected a mapping")],
+    "--aliases": [*NO_FILE, ("list.yaml", "expected a YAML mapping"), ("repeated.yaml", "repeated key")],
+    "--by": [("", "Known: quantity"), ("sourc", "Nearest: source"), ("Hardware", "Nearest: hardware")],
+    "--picture": [
+        ("", "expected a file called"),
+        ("x.pdf", "expected a file called"),
+        ("missing/x.svg", "No such file"),
+    ],
+    "--format": NO_FORMAT,
+    "--output": NO_OUTPUT,
+}
+OPTIONS_OF["calibrate"] = {
+    "--runtime": [("vlm", "Nearest: vllm"), ("h100", "no runtime"), ("", "no runtime")],
+    "--without": [("", "no measurement has the source"), ("vllm", "no measurement has the source")],
+    "--aliases": [],
+    "--name": [],
+    "--format": NO_FORMAT,
+    "--output": [*NO_OUTPUT[:1], *NO_OUTPUT[3:]],
+}
 COMPLETE = {
     "sweep": ["sweep", "--config", "quickstart"],
+    "validate": ["validate"],
+    "calibrate": ["calibrate"],
     "rules": ["rules", "--target-probs", "0.6,0.4", "--draft-probs", "0.8,0.2"],
 }
 """Commands that ask something else than a question about one machine."""

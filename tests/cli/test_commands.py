@@ -102,7 +102,7 @@ def test_csv_has_the_columns_of_the_contract(run):
 
 def test_table_ends_with_what_was_assumed(run):
     _, out, _ = run("optimal-gamma", *LLAMA, "--acceptance", "survival=0.75,0.45,0.30")
-    assert out.splitlines()[-2].startswith("Assumed: runtime typical (layer_overhead, ")
+    assert out.splitlines()[-2].startswith("Assumed: runtime typical (step_overhead, ")
     assert out.splitlines()[-1] == (
         "Extrapolated: gamma 4 and above lies beyond the recorded survival=0.75,0.45,0.3, "
         "which is never called best unless asked for."

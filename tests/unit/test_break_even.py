@@ -62,7 +62,7 @@ def test_nowhere_is_an_empty_list(llama):
 
 def test_plain_decoding_is_unclear_where_only_high_acceptance_would_pay():
     table = specsim.optimal_gamma(
-        hardware="h100", target="llama-3-8b", draft="llama-3.2-3b", acceptance="task=summary", batch_size="1..64"
+        hardware="h100", target="llama-3-8b", draft="llama-3.2-3b", acceptance="task=chat", batch_size="1..256*2"
     )
     off = table.where(table["gamma"] == 0)
     assert set(off["decision"].tolist()) == {"unclear", "off"}

@@ -137,7 +137,7 @@ COUNTS = {
 
 def test_no_model_is_left_uncounted():
     # Only their names say how many parameters these have, in billions.
-    named = {"qwen2.5-3b": 3.09, "qwen3-next-80b-a3b": 80}
+    named = {"qwen2.5-3b": 3.09, "qwen3-next-80b-a3b": 80, "sheared-llama-1.3b": 1.345}
     assert set(library.names("model")) == {*COUNTS, *named}
     for name, billions in named.items():
         assert card("model", name).parameters / 1e9 == pytest.approx(billions, rel=0.005)
