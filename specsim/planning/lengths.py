@@ -16,7 +16,9 @@ from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """What an acceptance says of a round, along the axis of draft lengths; every array has shape (G, 1, 1).
+    """What an acceptance says of a round, at each draft length; every array has shape (G, 1, 1).
+
+    Where acceptance changes with the context, tokens, shares, rejections and overshoot have shape (G, 1, S).
 
     Attributes:
         tokens_per_round: Emitted tokens per round and sequence, bonus included.
@@ -46,12 +48,14 @@ class RoundLengths:
         return np.minimum(counted, float(output_length))
 
 
-def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> RoundLengths:
-    """Tokens of the rounds of a drafter at each draft length, shape (G,)."""
+def lengths_of(
+    draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64], context_length: Array | None = None
+) -> RoundLengths:
+    """Tokens of the rounds of a drafter at each draft length, shape (G,), and context, shape (S,)."""
     longest = draft.head.heads if isinstance(draft, MedusaDraft) else None
     proposed = gamma if longest is None else np.minimum(gamma, longest)
     process = process_of(acceptance)
-    found = process.lengths(proposed)
+    found = process.lengths(proposed, context_length)
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
     drafted, rejected = found.drafted_per_round, found.rejection_probability
     if isinstance(draft, LookupDraft):
@@ -60,15 +64,20 @@ def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> 
         tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
         drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        tokens, second = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1)))
+        tokens, second = pearl_tokens_per_round(found, process.lengths(np.minimum(gamma, 1), context_length))
     return RoundLengths(
-        tokens_per_round=tokens.reshape(-1, 1, 1),
-        drafted_per_round=drafted.reshape(-1, 1, 1),
-        accepted_per_drafted=found.accepted_per_drafted.reshape(-1, 1, 1),
-        rejection_probability=rejected.reshape(-1, 1, 1),
-        overshoot=np.maximum(second / tokens - 1, 0.0).reshape(-1, 1, 1) / 2,
+        tokens_per_round=_over_the_grid(tokens),
+        drafted_per_round=_over_the_grid(drafted),
+        accepted_per_drafted=_over_the_grid(found.accepted_per_drafted),
+        rejection_probability=_over_the_grid(rejected),
+        overshoot=_over_the_grid(np.maximum(second / tokens - 1, 0.0)) / 2,
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
+
+
+def _over_the_grid(values: Array) -> Array:
+    """Values by draft length, shape (G,), or by context and draft length, (S, G), as (G, 1, 1) or (G, 1, S)."""
+    return values.reshape(-1, values.shape[-1]).T[:, None, :]
 
 
 def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:

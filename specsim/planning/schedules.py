@@ -23,7 +23,7 @@ def exposed_seconds(draft: AnyDraft, drafting_seconds: Array, verification_secon
 
 
 def pearl_tokens_per_round(lengths: AcceptedLengths, first: AcceptedLengths) -> tuple[Array, Array]:
-    """Mean and mean square of the tokens that a step of overlapped drafting emits, shape (G,) (PEARL, Liu et al. 2024).
+    """Mean and mean square of the tokens of a step of overlapped drafting, shape (..., G) (PEARL, Liu et al. 2024).
 
     After a rejection only the first new draft is verified beside drafting; once it is accepted, whole drafts are,
     without a bonus token. With x_j the survival of j drafts the share of such steps is x_1 / (x_1 + 1 - x_g), and

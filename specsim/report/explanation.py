@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, Conditional, process_of
+from specsim.acceptance import AcceptedLengths, Conditional, chain_of, independent_tokens_per_round, process_of
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, pass_time
@@ -30,7 +30,7 @@ from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
 from specsim.report.operator_table import operator_table
 from specsim.report.table import Table
-from specsim.specs.acceptance import typical_of
+from specsim.specs.acceptance import Regimes, typical_of
 from specsim.specs.drafter import LOSSY_RULES, DraftModel, LookupDraft
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
@@ -147,7 +147,7 @@ class _Point:
     @property
     def lengths(self) -> AcceptedLengths:
         acceptance = typical_of(self.question.draft.acceptance)
-        return process_of(acceptance).lengths(self.gammas[self.index : self.index + 1])
+        return process_of(acceptance).lengths(self.gammas[self.index : self.index + 1], self.axes.context_length)
 
     def all(self, values: np.ndarray) -> np.ndarray:
         """The values of all draft lengths."""
@@ -172,7 +172,9 @@ class _Point:
             return
         batch, context = np.asarray(float(self.batch)), np.asarray(float(self.context))
         here = Axes.of([self.batch], [self.context], [self.gamma])
-        lengths = lengths_of(self.question.draft, typical_of(self.question.draft.acceptance), here.gamma.reshape(-1))
+        lengths = lengths_of(
+            self.question.draft, typical_of(self.question.draft.acceptance), here.gamma.reshape(-1), here.context_length
+        )
         drafting = drafting_of(self.question.draft, target, round_of(here, lengths))
         tokens = np.asarray(self.gamma + 1.0)
         if drafting is not None:
@@ -298,10 +300,27 @@ def _accepted(point: _Point) -> Iterable[str]:
     lengths, draft = point.lengths, point.question.draft
     if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
         yield f"Something is found in {draft.hit_rate:.0%} of the rounds; of these:"
-    tokens, deviation = float(lengths.tokens_per_round[0]), float(lengths.variance[0]) ** 0.5
+    tokens, deviation = lengths.tokens_per_round.item(), max(lengths.variance.item(), 0.0) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
-    shares = enumerate(lengths.distribution[0, : point.gamma + 1])
+    shares = enumerate(lengths.distribution.reshape(-1)[: point.gamma + 1])
     yield "Accepted drafts of a round: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
+    acceptance = typical_of(draft.acceptance)
+    if isinstance(acceptance, Regimes) and point.gamma > 0:
+        yield from _in_stretches(acceptance, point, lengths)
+
+
+def _in_stretches(acceptance: Regimes, point: _Point, lengths: AcceptedLengths) -> Iterable[str]:
+    rounds = chain_of(acceptance).rounds([point.gamma])
+    begin = zip(acceptance.regimes, rounds.start_share[0], strict=True)
+    yield "Rounds begin in: " + ", ".join(f"{name} {share:.1%}" for name, share in begin) + "."
+    correlation, rate = rounds.lag_1_autocorrelation.item(), lengths.acceptance_rate.item()
+    tokens, formula = lengths.tokens_per_round.item(), float(independent_tokens_per_round(rate, point.gamma))
+    if not np.isnan(correlation):
+        yield f"Tokens of one round and of the next: correlation {correlation:.3f}; independent drafts have 0."
+    yield (
+        f"Independent drafts at its rate, {rate:.3f} accepted / examined, would give {formula:.3f} "
+        f"({formula / tokens - 1:+.1%})."
+    )
 
 
 def _verification(point: _Point) -> Iterable[str]:
