@@ -107,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
     size = SMOKE if parser.parse_args().smoke else FULL
-    for benchmark in (point_of_a_sweep, help_page, first_answer, streamed_sweep):
+    for benchmark in (point_of_a_sweep, simulated_position, help_page, first_answer, streamed_sweep):
         for result in benchmark(size):
             print(result, flush=True)
     return 0
@@ -159,6 +159,37 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
 
     per_sweep, per_yardstick = interleaved(repeats, sweep, yardstick)
     return (per_sweep / points) / (per_yardstick / (10 * ARRAY))
+
+
+def simulated_position(size: Size) -> Iterator[Result]:
+    """The time for one token position of a simulation, in elements of random numbers."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        figure = pool.submit(seconds_of_a_position, size.sweeps).result()
+    yield Result("position of a simulation / element of rng.random", figure, 30)
+
+
+def seconds_of_a_position(repeats: int) -> float:
+    """The ratio of ``simulated_position``: two regimes, gamma 4, 100,000 rounds."""
+    import numpy as np
+
+    from specsim.acceptance.regimes import RegimeChain, runs_to_transitions
+    from specsim.acceptance.simulate import simulate_rounds
+
+    chain = RegimeChain.of([0.95, 0.3], runs_to_transitions([30, 30]))
+    generator, positions = np.random.default_rng(0), 0
+    drawn = np.empty(ARRAY)  # written again and again, so that no time goes into fetching memory
+
+    def simulate() -> None:
+        nonlocal positions
+        found = simulate_rounds(chain, 4, 100_000, generator)
+        positions = found.positions * len(found.ended)
+
+    def yardstick() -> None:
+        for _ in range(10):
+            generator.random(out=drawn)
+
+    per_run, per_yardstick = interleaved(repeats, simulate, yardstick)
+    return (per_run / positions) / (per_yardstick / (10 * ARRAY))
 
 
 def help_page(size: Size) -> Iterator[Result]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, rules, sweep
+    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, rules, simulate, sweep
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
@@ -24,6 +24,7 @@ _HOMES = {
     "optimal_gamma": "specsim.api",
     "resolve": "specsim.api",
     "rules": "specsim.api",
+    "simulate": "specsim.api",
     "sweep": "specsim.api",
 }
 
@@ -38,6 +39,7 @@ __all__ = [
     "optimal_gamma",
     "resolve",
     "rules",
+    "simulate",
     "sweep",
 ]
 

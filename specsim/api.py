@@ -12,12 +12,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from specsim.acceptance import chain_of
 from specsim.acceptance import rules as verification
 from specsim.catalog import library
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.dump import document_of
 from specsim.catalog.options import DEFAULT_MAX_GAMMA, Options, ask, draft_length
 from specsim.catalog.resolve import Resolution, read_scenario
+from specsim.catalog.simulation import SimulationQuestion, ask_simulation
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.verification import ask_rules
 from specsim.errors import Fault, InputError, Place, nearest
@@ -26,9 +28,22 @@ from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.notes import notes_of
+from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
+from specsim.specs.acceptance import Regimes
 
-__all__ = ["Explanation", "Options", "Table", "catalog_list", "explain", "optimal_gamma", "resolve", "rules", "sweep"]
+__all__ = [
+    "Explanation",
+    "Options",
+    "Table",
+    "catalog_list",
+    "explain",
+    "optimal_gamma",
+    "resolve",
+    "rules",
+    "simulate",
+    "sweep",
+]
 
 
 def optimal_gamma(
@@ -221,6 +236,97 @@ def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: An
         columns["_".join(["output", *(str(token + 1) for token in outcome)])] = laws[:, index]
     assumed = (*question.assumed, *verification.conventions(names, positions, question.lenience))
     return Table(columns, (len(names),), assumed)
+
+
+def simulate(
+    *,
+    acceptance: Any,
+    gamma: Any = None,
+    rounds: Any = None,
+    seed: Any = None,
+    output_length: Any = None,
+    batch_size: Any = None,
+    policy: Any = None,
+    draft_cost_ratio: Any = None,
+) -> Table:
+    """Acceptance by Monte Carlo beside what is exact: rounds, requests and batches, or policies.
+
+    Without a policy, one row for each draft length: ``tokens_per_round`` exactly and ``simulated`` with its
+    ``standard_error``; ``independent_tokens_per_round``, what the formula for independent drafts gives at
+    ``acceptance_rate``; the law of the accepted drafts, exactly (``accepted_0``, ...) and simulated. With
+    ``output_length`` the rounds that a request takes, with ``batch_size`` when the last of a static batch is done.
+    With policies, one row for each: ``speedup`` and what it gives away to the best fixed draft length and to an oracle.
+
+    Args:
+        acceptance: A form of the command line, the path of a YAML file, or a record.
+        gamma: Draft lengths: numbers, or text such as ``"1..6"``; 4.
+        rounds: Rounds to simulate at each, at least; 100,000.
+        seed: Of the random numbers; 0.
+        output_length: Tokens of a request.
+        batch_size: Sizes of static batches of such requests.
+        policy: ``"fixed"``, ``"fixed:4"``, ``"heuristic"``, ``"confidence:0.4"``, ``"cumulative:0.2"``, ``"belief"``,
+            ``"goodput"``, ``"oracle"``, several of them, or ``"all"``.
+        draft_cost_ratio: One draft step / one plain target step, for policies.
+
+    Raises:
+        InputError: With one fault for each option that is wrong.
+
+    >>> table = simulate(acceptance="rate=0.8", gamma=4, rounds=10000)
+    >>> round(float(table["tokens_per_round"][0]), 4), bool(abs(table["errors_apart"][0]) < 4)
+    (3.3616, True)
+    """
+    return simulated(
+        simulation_question(
+            acceptance=acceptance,
+            gamma=gamma,
+            rounds=rounds,
+            seed=seed,
+            output_length=output_length,
+            batch_size=batch_size,
+            policy=policy,
+            draft_cost_ratio=draft_cost_ratio,
+        )
+    )
+
+
+def simulation_question(**options: Any) -> SimulationQuestion:
+    """The question of ``simulate``, checked."""
+    return ask_simulation(**options)
+
+
+def simulated(question: SimulationQuestion, progress: Progress = None) -> Table:
+    """The answer to a question of ``simulate``; ``progress`` is told how many rounds were done."""
+    acceptance, chain = question.acceptance, chain_of(question.acceptance)
+    if question.policies:
+        chosen = [(policy.name, policy.value) for policy in question.policies]
+        return policies_table(
+            chain, acceptance.label, chosen, question.draft_cost_ratio, question.rounds, question.seed, progress
+        )
+    names = list(acceptance.regimes) if isinstance(acceptance, Regimes) else []
+    return rounds_table(
+        chain,
+        names,
+        acceptance.label,
+        question.gamma,
+        question.rounds,
+        question.seed,
+        question.output_length,
+        question.batch_size,
+        progress,
+    )
+
+
+def simulation_document(question: SimulationQuestion) -> dict[str, Any]:
+    """A question of ``simulate`` as a document, for the provenance beside its rows."""
+    return {
+        "acceptance": document_of(question.acceptance),
+        "gamma": list(question.gamma),
+        "rounds": question.rounds,
+        "output_length": question.output_length,
+        "batch_size": list(question.batch_size),
+        "policies": [policy.label for policy in question.policies],
+        "draft_cost_ratio": question.draft_cost_ratio,
+    }
 
 
 def catalog_list(kind: str | None = None) -> Table:

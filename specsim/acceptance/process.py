@@ -24,6 +24,7 @@ from specsim.specs.acceptance import (
     Point,
     Positional,
     Regimes,
+    Simple,
     Survival,
 )
 
@@ -236,16 +237,52 @@ def process_of(spec: Point) -> AcceptanceProcess:
         case Regimes():
             return InRegimes(chain_of(spec), spec.recorded_gamma)
         case Classes():
-            tokens = [one.request_share * one.output_tokens for one in spec.classes.values()]
-            shares = tuple(number / sum(tokens) for number in tokens)
-            return InClasses(shares, tuple(process_of(one.acceptance) for one in spec.classes.values()))
+            return InClasses(
+                tuple(_token_shares(spec)), tuple(process_of(one.acceptance) for one in spec.classes.values())
+            )
         case ByContext():
             contexts = np.array([float(entry.context_length) for entry in spec.table])
             return AlongContext(contexts, tuple(process_of(entry.acceptance) for entry in spec.table))
 
 
-def chain_of(spec: Regimes) -> RegimeChain:
-    """The chain of regimes that is described; lists of probabilities go on with their last entry."""
+def chain_of(spec: Simple | Regimes | Classes) -> RegimeChain:
+    """The chain of regimes that is described; lists of probabilities go on with their last entry.
+
+    Drafts without stretches are one regime; classes are regimes that do not lead to each other, with the shares of the
+    classes among all tokens.
+    """
+    match spec:
+        case Regimes():
+            return _chain_of_regimes(spec)
+        case Classes():
+            return _side_by_side([chain_of(one.acceptance) for one in spec.classes.values()], _token_shares(spec))
+        case _:
+            process = process_of(spec)
+            conditional = process.conditional if isinstance(process, Conditional) else (0.0,)
+            return RegimeChain(np.array(conditional)[:, None], np.ones((1, 1)), np.ones(1))
+
+
+def _token_shares(spec: Classes) -> list[float]:
+    tokens = [one.request_share * one.output_tokens for one in spec.classes.values()]
+    return [number / sum(tokens) for number in tokens]
+
+
+def _side_by_side(chains: list[RegimeChain], shares: list[float]) -> RegimeChain:
+    """Chains that do not lead to each other, as one."""
+    longest = max(chain.positions for chain in chains)
+    acceptance = np.concatenate(
+        [np.stack([chain.at(position) for position in range(1, longest + 1)]) for chain in chains], axis=-1
+    )
+    transitions, start = np.zeros(2 * acceptance.shape[-1:]), 0
+    for chain in chains:
+        end = start + chain.share.shape[-1]
+        transitions[start:end, start:end] = chain.transitions
+        start = end
+    share = np.concatenate([weight * chain.share for weight, chain in zip(shares, chains, strict=True)])
+    return RegimeChain(acceptance, transitions, share)
+
+
+def _chain_of_regimes(spec: Regimes) -> RegimeChain:
     regimes = list(spec.regimes.values())
     given = [regime.acceptance_probability for regime in regimes]
     longest = max(map(len, given))

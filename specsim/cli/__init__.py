@@ -24,6 +24,7 @@ COMMANDS = {
         "Where the time of one operating point goes, and where speculation stops paying.",
     ),
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
+    "simulate": ("specsim.cli.simulate", "Acceptance by simulation beside what is exact; requests, batches, policies."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
     "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
     "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),

@@ -8,7 +8,7 @@ import specsim
 def test_exported_names():
     assert specsim.__all__ == [
         "Explanation", "InputError", "SpecsimError", "Table", "__version__", "catalog_list", "explain",
-        "optimal_gamma", "resolve", "rules", "sweep",
+        "optimal_gamma", "resolve", "rules", "simulate", "sweep",
     ]  # fmt: skip
     assert dir(specsim) == sorted(specsim.__all__)
     for name in specsim.__all__:
