@@ -472,6 +472,7 @@ WRITERS = {
     "optimal-gamma": asked("optimal-gamma"),
     "explain": asked("explain"),
     **COMPLETE,
+    "simulate": ["simulate", "--acceptance", "rate=0.8", "--rounds", "1000"],
     "resolve": ["resolve", "quickstart"],
     "schema": ["schema", "model"],
 }
