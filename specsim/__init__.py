@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from specsim.api import Explanation, Table, catalog_list, explain, optimal_gamma, resolve, rules, simulate, sweep
+    from specsim.api import (
+        Explanation,
+        Table,
+        catalog_list,
+        explain,
+        fit,
+        optimal_gamma,
+        resolve,
+        rules,
+        simulate,
+        sweep,
+    )
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
@@ -21,6 +32,7 @@ _HOMES = {
     "catalog_list": "specsim.api",
     "SpecsimError": "specsim.errors",
     "explain": "specsim.api",
+    "fit": "specsim.api",
     "optimal_gamma": "specsim.api",
     "resolve": "specsim.api",
     "rules": "specsim.api",
@@ -36,6 +48,7 @@ __all__ = [
     "__version__",
     "catalog_list",
     "explain",
+    "fit",
     "optimal_gamma",
     "resolve",
     "rules",

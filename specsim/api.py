@@ -12,11 +12,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from specsim import __version__
 from specsim.acceptance import chain_of
+from specsim.acceptance import fit as fitting
 from specsim.acceptance import rules as verification
 from specsim.catalog import library
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.dump import document_of
+from specsim.catalog.fitting import FitQuestion, ask_fit
 from specsim.catalog.options import DEFAULT_MAX_GAMMA, Options, ask, draft_length
 from specsim.catalog.resolve import Resolution, read_scenario
 from specsim.catalog.simulation import SimulationQuestion, ask_simulation
@@ -27,6 +30,7 @@ from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
+from specsim.report.fitted import FittedAcceptance, fitted
 from specsim.report.notes import notes_of
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
@@ -38,6 +42,7 @@ __all__ = [
     "Table",
     "catalog_list",
     "explain",
+    "fit",
     "optimal_gamma",
     "resolve",
     "rules",
@@ -327,6 +332,74 @@ def simulation_document(question: SimulationQuestion) -> dict[str, Any]:
         "policies": [policy.label for policy in question.policies],
         "draft_cost_ratio": question.draft_cost_ratio,
     }
+
+
+def fit(
+    *logs: str | Path,
+    before: Any = None,
+    after: Any = None,
+    source: Any = None,
+    gamma: Any = None,
+    regimes: Any = None,
+    replicates: Any = None,
+    seed: Any = None,
+) -> FittedAcceptance:
+    """The acceptance that logs or recorded counts speak for, with intervals of 90 %.
+
+    Args:
+        logs: Paths of JSON lines, CSV files or logs of vLLM, or one form such as ``"survival=0.75,0.6,0.5,0.41"``.
+        before: Path of a dump of vLLM's counters at the start.
+        after: Of one at the end.
+        source: ``auto``, ``counts``, ``csv`` or ``vllm``.
+        gamma: Draft length, where the log does not say; more than the positions of rates where only the first ones
+            are given.
+        regimes: How many regimes; the number of the smallest BIC if left out.
+        replicates: Bootstrap replicates; 400.
+        seed: Of these; 0.
+
+    Raises:
+        InputError: If something is wrong in a file or an option, or what was recorded does not tell what is asked.
+
+    >>> found = fit("survival=0.7568,0.6011,0.4976,0.4113", gamma=8, regimes=2)
+    >>> round(float(found.table["tokens_per_round"][7]), 2)
+    4.34
+    """
+    return fitted_acceptance(
+        fit_question(
+            logs=logs,
+            before=before,
+            after=after,
+            source=source,
+            gamma=gamma,
+            regimes=regimes,
+            replicates=replicates,
+            seed=seed,
+        )
+    )
+
+
+def fit_question(**options: Any) -> FitQuestion:
+    """The question of ``fit``, with what the files recorded."""
+    return ask_fit(**options)
+
+
+def fitted_acceptance(question: FitQuestion) -> FittedAcceptance:
+    """The answer to a question of ``fit``.
+
+    Raises:
+        InputError: If what was recorded does not tell what is asked.
+    """
+    try:
+        found = fitting.fit(question.recorded.record, question.regimes, question.replicates, question.seed)
+    except fitting.CannotTell as reason:
+        raise InputError(Fault(str(reason), Place(parameter="logs"))) from None
+    document = document_of(found.acceptance)
+    return fitted(found, document, question.recorded.sources, __version__, question.seed)
+
+
+def fit_yaml(found: FittedAcceptance) -> str:
+    """A fitted acceptance as the text of a YAML file."""
+    return write_yaml(found.document)
 
 
 def catalog_list(kind: str | None = None) -> Table:

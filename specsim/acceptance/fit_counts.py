@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_STRETCH = 150
+STRETCH = 150
 """Rounds of a stretch: several times the memory of any run that a log of some thousand rounds can show."""
 
 _SMALL = 1e-12
@@ -126,7 +126,7 @@ class _Stretches:
 
     @classmethod
     def of(cls, counts: Counts) -> _Stretches:
-        number = max(-(-counts.rounds // _STRETCH), 1)
+        number = max(-(-counts.rounds // STRETCH), 1)
         length = -(-counts.rounds // number)
         spare = number * length - counts.rounds
 
@@ -263,7 +263,7 @@ def _unbounded(parameters: Parameters) -> Array:
 
 
 def _bounded(unbounded: Array, size: int, first: Array) -> Parameters:
-    rows = unbounded[:, size:].reshape(-1, size, size - 1)
+    rows = unbounded[:, size:].reshape(len(unbounded), size, size - 1)
     law = np.broadcast_to(first, (len(unbounded), size))
     return Parameters(1 / (1 + np.exp(-unbounded[:, :size])), _from_logits(rows), law)
 
@@ -364,12 +364,21 @@ def _ordered(fit: CountsFit) -> CountsFit:
     return replace(fit, parameters=parameters, share=fit.share[:, order])
 
 
-def starting_points(counts: Counts, regimes: int) -> Parameters:
-    """Acceptance spread around accepted / examined, and runs of ten tokens."""
+def matrices_of_counts(counts: Counts, parameters: Parameters) -> Array:
+    """N of rounds that draft as those of a log, whatever the regime: the mean of N over their lengths, (b, K, K)."""
+    powers = _matrices(counts, parameters)[0]
+    lengths = np.bincount(counts.drafted, minlength=powers.shape[1]) / counts.rounds
+    # A position is visited where the draft is at least as long.
+    visited = np.cumsum(lengths[::-1])[::-1][: powers.shape[1]]
+    return np.einsum("j,bjik->bik", visited, powers)
+
+
+def starting_points(counts: Counts, regimes: int, run: float = 10.0, reach: float = 0.6) -> Parameters:
+    """Runs of one length, and acceptance spread around accepted / examined, by a share of the room beside it."""
     rate = counts.accepted.sum() / max(counts.symbols, 1)
-    reach = min(0.25, 0.8 * rate, 0.8 * (1 - rate)) if regimes > 1 else 0.0
-    acceptance = np.linspace(rate + reach, rate - reach, regimes)[None]
+    aside = reach * min(rate, 1 - rate) if regimes > 1 else 0.0
+    acceptance = np.linspace(rate + aside, rate - aside, regimes)[None]
     others = max(regimes - 1, 1)
-    stay = 0.9 if regimes > 1 else 1.0
+    stay = 1 - 1 / run if regimes > 1 else 1.0
     transitions = np.eye(regimes) * stay + (1 - np.eye(regimes)) * (1 - stay) / others
     return Parameters(acceptance, transitions[None], np.full((1, regimes), 1 / regimes))

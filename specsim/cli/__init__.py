@@ -25,6 +25,7 @@ COMMANDS = {
     ),
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
     "simulate": ("specsim.cli.simulate", "Acceptance by simulation beside what is exact; requests, batches, policies."),
+    "fit": ("specsim.cli.fit", "Acceptance from engine logs or recorded counts."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
     "resolve": ("specsim.cli.resolve", "A scenario with every default and card filled in."),
     "schema": ("specsim.cli.schema", "JSON Schema of a kind of YAML file, for editors."),
@@ -110,7 +111,7 @@ def main(args: list[str] | None = None) -> Any:
 
 
 _OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME"}
-_OPTIONS_OF = {"resolve": {"config": "FILE"}}
+_OPTIONS_OF = {"resolve": {"config": "FILE"}, "fit": {"logs": "LOG"}}
 """Options and arguments, of all commands and of one, that are not called like the parameter of the API."""
 
 

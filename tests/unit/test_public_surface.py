@@ -7,7 +7,7 @@ import specsim
 
 def test_exported_names():
     assert specsim.__all__ == [
-        "Explanation", "InputError", "SpecsimError", "Table", "__version__", "catalog_list", "explain",
+        "Explanation", "InputError", "SpecsimError", "Table", "__version__", "catalog_list", "explain", "fit",
         "optimal_gamma", "resolve", "rules", "simulate", "sweep",
     ]  # fmt: skip
     assert dir(specsim) == sorted(specsim.__all__)
