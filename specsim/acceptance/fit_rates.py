@@ -82,7 +82,7 @@ def fit_independent(survival: ArrayLike) -> float:
 def fit_mixture(survival: ArrayLike, gamma: int | None = None) -> Mixture:
     """The most likely mixture of two.
 
-    Every pair of rates on a grid with the weight that least squares give it, then finer grids around the best.
+    The best pair of rates on a grid, with the weight that least squares give it, is where the refinement begins.
 
     Args:
         survival: x_1 to x_g, three or more positions.
@@ -97,21 +97,50 @@ def fit_mixture(survival: ArrayLike, gamma: int | None = None) -> Mixture:
     rates = np.linspace(0.0, 1.0, 81)
     one, other = (side.reshape(-1) for side in np.meshgrid(rates, rates, indexing="ij"))
     kept = one > other
-    best = _best(known, one[kept], other[kept], _weights(known, one[kept], other[kept]))
-    width, steps = 1.0 / 80, np.linspace(-1.0, 1.0, 5)
-    for _ in range(60):
-        offsets = np.stack(np.meshgrid(steps, steps, 8 * steps, indexing="ij"), axis=-1).reshape(-1, 3) * width
-        near = np.clip(np.array(best) + offsets, 0.0, 1.0)
-        found = _best(known, *near.T)
-        # The grid is drawn together where its middle is the best.
-        width *= 0.6 if found == best else 1.0
-        best = found
-        if width < 1e-9:
-            break
-    first, second, weight = best
+    start = _best(known, one[kept], other[kept], _weights(known, one[kept], other[kept]))
+    first, second, weight = _refined(known, np.array(start)).tolist()
     if first < second:
         first, second, weight = second, first, 1.0 - weight
     return Mixture((first, second), weight, len(known) if gamma is None else gamma)
+
+
+def _refined(known: Array, start: Array) -> Array:
+    """Two rates and the weight of the first, by damped scoring of the likelihood from a start (Levenberg-Marquardt)."""
+    position = np.arange(1, len(known) + 1)
+    wanted, best, damping = _outcomes(known), start, 1e-3
+    least = float(deviance(known, _mixed(best, position)))
+    for _ in range(200):
+        one, other, weight = best
+        slope = np.stack(
+            [
+                weight * position * one ** (position - 1),
+                (1 - weight) * position * other ** (position - 1),
+                one**position - other**position,
+            ]
+        )
+        # Outcomes are differences of survival, and so are their slopes.
+        padded = np.concatenate([np.zeros((3, 1)), slope, np.zeros((3, 1))], axis=-1)
+        moved, law = padded[:, :-1] - padded[:, 1:], np.maximum(_outcomes(_mixed(best, position)), 1e-9)
+        information = (moved / law) @ moved.T
+        step = np.linalg.lstsq(
+            information + damping * np.diag(np.diag(information) + 1e-12), (moved / law) @ (wanted - law), rcond=None
+        )[0]
+        tried = np.clip(best + step, 0.0, 1.0)
+        found = float(deviance(known, _mixed(tried, position)))
+        if found <= least:
+            if np.abs(tried - best).max() < 1e-13:
+                break
+            best, least, damping = tried, found, max(damping / 5, 1e-12)
+        else:
+            damping *= 10
+            if damping > 1e8:
+                break
+    return np.asarray(best)
+
+
+def _mixed(parameters: Array, position: NDArray[np.int64]) -> Array:
+    one, other, weight = parameters
+    return np.asarray(weight * one**position + (1 - weight) * other**position)
 
 
 def _weights(known: Array, one: Array, other: Array) -> Array:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from specsim.acceptance.bootstrap import bootstrap
 from specsim.acceptance.fit_counts import (
-    STRETCH,
     Counts,
     CountsFit,
     Parameters,
-    bootstrap,
     fit_counts,
     matrices_of_counts,
     starting_points,
+    stretch_of,
 )
 from specsim.acceptance.fit_rates import deviance
 from specsim.acceptance.fitted import (
@@ -35,7 +35,7 @@ from specsim.acceptance.regimes import RegimeChain
 from specsim.specs.acceptance import Independent, Regime, Regimes
 
 _MOST_REGIMES = 3
-_BY_STRETCHES = f"intervals of 90 % by bootstrap over stretches of {STRETCH} rounds"
+_BY_STRETCHES = "intervals of 90 % by bootstrap over stretches of the log"
 
 
 def from_counts(counts: Counts, regimes: int | None, replicates: int, generator: np.random.Generator) -> Fit:
@@ -188,7 +188,7 @@ def _record(parameters: Parameters, share: Array, names: Sequence[str], gamma: i
 def _redrawn_survival(counts: Counts, replicates: int, generator: np.random.Generator) -> Array:
     """Survival of logs put together from stretches of this one, shape (b, g)."""
     gamma = int(counts.drafted[0])
-    number = max(counts.rounds // STRETCH, 1)
+    number = max(counts.rounds // stretch_of(counts.rounds), 1)
     pieces = np.array_split(counts.accepted[:, None] >= np.arange(1, gamma + 1), number)
     weights = generator.multinomial(number, np.full(number, 1 / number), replicates)
     rounds = weights @ np.array([len(piece) for piece in pieces])

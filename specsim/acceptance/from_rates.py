@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from specsim.acceptance.fit_counts import rounds_to_tell_apart
 from specsim.acceptance.fit_rates import Mixture, choose_form, fit_independent, fit_mixture, look_alikes
 from specsim.acceptance.fitted import (
     ASSUMED_ROUNDS,
@@ -24,6 +25,7 @@ from specsim.acceptance.fitted import (
     summing_to_1,
 )
 from specsim.acceptance.rates import independent_tokens_per_round, rate_from_tokens_per_round
+from specsim.acceptance.regimes import RegimeChain
 from specsim.specs.acceptance import Independent, Length, Regime, Regimes
 
 
@@ -133,6 +135,9 @@ def _with_own_mean(rates: Rates, survival: Array) -> Mixture:
 def _unknown_runs(mixture: Mixture, gamma: int) -> str:
     """That rates do not tell how long runs are, with the shortest that have them."""
     certain = look_alikes(mixture, 1.0)
+    third, two_thirds = (mixture.rates[0] + part * (1 - mixture.rates[0]) for part in (1 / 3, 2 / 3))
+    shorter, longer = look_alikes(mixture, two_thirds), look_alikes(mixture, third)
+    needed = rounds_to_tell_apart(shorter, longer, gamma, np.random.default_rng(0), rounds=5000)
     runs = 1 / np.maximum(1 - np.diagonal(certain.transitions), 1e-9)
     correlation = [
         float(look_alikes(mixture, easy).rounds([gamma]).lag_1_autocorrelation[0]) for easy in (1.0, mixture.rates[0])
@@ -140,8 +145,13 @@ def _unknown_runs(mixture: Mixture, gamma: int) -> str:
     return (
         f"run lengths cannot be told from rates: runs of {runs[0]:.1f} and {runs[1]:.1f} tokens have the same rates as "
         f"regimes that never end; the correlation of a round's tokens with the next one's lies between "
-        f"{min(correlation):.3f} and {max(correlation):.3f}, and accepted counts in their order would tell"
+        f"{min(correlation):.3f} and {max(correlation):.3f}; accepted counts of some {needed:.0f} rounds in order "
+        f"tell runs of {_first_run(shorter):.1f} tokens from runs of {_first_run(longer):.1f}"
     )
+
+
+def _first_run(chain: RegimeChain) -> float:
+    return float(1 / max(1 - chain.transitions[0, 0], 1e-9))
 
 
 def from_length(length: MeanLength, regimes: int | None) -> Fit:

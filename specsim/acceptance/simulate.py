@@ -115,6 +115,26 @@ def simulate_requests(
     return begun
 
 
+def simulate_log(
+    chain: RegimeChain, gamma: int, rounds: int, requests: int, generator: np.random.Generator
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Accepted counts of some requests of equally many rounds, in their order; and which round is a request's first.
+
+    Shapes (requests x ceil(rounds / requests),).
+    """
+    each = -(-rounds // requests)
+    walk = _walk(chain, gamma, requests, generator, np.zeros(requests, dtype=np.int64))
+    places, ended, shortest = list[IntArray](), list[NDArray[np.bool_]](), 0
+    while shortest < each:
+        block, accepted = next(walk)
+        places.append(block)
+        ended.append(~accepted)
+        shortest = int(sum(part.sum(0) for part in ended).min()) if len(ended) * _BLOCK >= each else 0
+    by_request, ends = np.concatenate(places).T, np.concatenate(ended).T
+    kept = ends & (np.cumsum(ends, -1) <= each)
+    return by_request[kept], np.arange(requests * each) % each == 0
+
+
 def _walk(
     chain: RegimeChain, gamma: int, texts: int, generator: np.random.Generator, position: IntArray
 ) -> Iterator[tuple[IntArray, NDArray[np.bool_]]]:

@@ -143,10 +143,9 @@ def _of_metrics(file: str, line: int, metrics: dict[str, Any], order: _Order, hi
 def _together(file: str, histograms: list[Histogram]) -> Histogram:
     lengths = sorted({one.gamma for one in histograms})
     if len(lengths) > 1:
-        raise fault(
-            file, histograms[-1].line, f"draft lengths {' and '.join(map(str, lengths))} are mixed: fit the requests of "
-            "one length alone, or log counts in their order.",
-        )  # fmt: skip
+        mixed = f"draft lengths {' and '.join(map(str, lengths))} are mixed"
+        message = f"{mixed}: fit the requests of one length alone, or log counts in their order."
+        raise fault(file, histograms[-1].line, message)
     return Histogram(file, histograms[0].line, np.sum([one.counts for one in histograms], axis=0))
 
 

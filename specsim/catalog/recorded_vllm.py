@@ -100,10 +100,9 @@ def between(before: tuple[str, str] | None, after: tuple[str, str]) -> SurvivalC
     if positions != list(range(len(positions))):
         raise fault(file, 0, f"expected positions 0 to {len(positions) - 1}, found {', '.join(map(str, positions))}.")
     if drafted and abs(drafted - rounds * len(positions)) > 0.5:
-        raise fault(
-            file, 0, f"{drafted:.0f} drafted tokens in {rounds:.0f} rounds are not {len(positions)} each: draft lengths "
-            "are mixed. Log counts in their order (per_step_accepted, per_step_drafted).",
-        )  # fmt: skip
+        counted = f"{drafted:.0f} drafted tokens in {rounds:.0f} rounds are not {len(positions)} each"
+        instead = "Log counts in their order (per_step_accepted, per_step_drafted)."
+        raise fault(file, 0, f"{counted}: draft lengths are mixed. {instead}")
     accepted = np.array([totals["num_accepted_tokens_per_pos", position] for position in positions])
     if (accepted > rounds + 0.5).any():
         raise fault(file, 0, f"{accepted.max():.0f} tokens accepted at one position of {rounds:.0f} rounds.")
