@@ -44,12 +44,16 @@ name: {name}
 hardware: h100-sxm5
 runtime: typical
 target: {target}
-draft: {{model: llama-3.2-1b, tensor_parallel: 1, acceptance: {{kind: independent, rate: 0.8}}}}
+draft: {{model: llama-3.2-1b, tensor_parallel: 1, acceptance: {acceptance}}}
 grid:
   batch_size: {batches}
   context_length: {contexts}
   gamma: 0..8
 """
+
+INDEPENDENT = "{kind: independent, rate: 0.8}"
+REGIMES = """{kind: regimes, regimes: {easy: {acceptance_probability: 0.95, mean_run_tokens: 30},
+  hard: {acceptance_probability: 0.3, mean_run_tokens: 30}}}"""
 
 GAMMAS = 9
 ARRAY = 100_000
@@ -103,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
     size = SMOKE if parser.parse_args().smoke else FULL
-    for benchmark in (point_of_a_sweep, help_page, first_answer, streamed_sweep):
+    for benchmark in (point_of_a_sweep, simulated_position, help_page, first_answer, streamed_sweep):
         for result in benchmark(size):
             print(result, flush=True)
     return 0
@@ -118,12 +122,14 @@ def point_of_a_sweep(size: Size) -> Iterator[Result]:
     """All columns of a sweep as arrays, per point, in elements of numpy.exp."""
     # In a child, since the peak memory of later children would start from ours: numpy never comes in here.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        dense, mixture = (pool.submit(seconds_of_a_point, size.sweeps, target).result() for target in (DENSE, MIXTURE))
+        asked = ((DENSE, INDEPENDENT), (MIXTURE, INDEPENDENT), (DENSE, REGIMES))
+        dense, mixture, regimes = (pool.submit(seconds_of_a_point, size.sweeps, *one).result() for one in asked)
     yield Result("point of a sweep / element of numpy.exp", dense, 100)
     yield Result("the same of experts over 8 devices / of a dense model", mixture / dense, 2)
+    yield Result("the same of two regimes / of independent drafts", regimes / dense, 3)
 
 
-def seconds_of_a_point(repeats: int, target: str) -> float:
+def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
     """The ratio of ``point_of_a_sweep``: 128 batches x 64 contexts x 9 draft lengths."""
     import numpy as np
 
@@ -133,7 +139,7 @@ def seconds_of_a_point(repeats: int, target: str) -> float:
     batches, contexts = 128, 64
     points = batches * contexts * GAMMAS
     with tempfile.TemporaryDirectory() as folder:
-        resolution = read_scenario(scenario(Path(folder), batches, contexts, target))
+        resolution = read_scenario(scenario(Path(folder), batches, contexts, target, acceptance))
     x = np.random.default_rng(0).standard_normal(ARRAY)
     y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
@@ -153,6 +159,37 @@ def seconds_of_a_point(repeats: int, target: str) -> float:
 
     per_sweep, per_yardstick = interleaved(repeats, sweep, yardstick)
     return (per_sweep / points) / (per_yardstick / (10 * ARRAY))
+
+
+def simulated_position(size: Size) -> Iterator[Result]:
+    """The time for one token position of a simulation, in elements of random numbers."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        figure = pool.submit(seconds_of_a_position, size.sweeps).result()
+    yield Result("position of a simulation / element of rng.random", figure, 30)
+
+
+def seconds_of_a_position(repeats: int) -> float:
+    """The ratio of ``simulated_position``: two regimes, gamma 4, 100,000 rounds."""
+    import numpy as np
+
+    from specsim.acceptance.regimes import RegimeChain, runs_to_transitions
+    from specsim.acceptance.simulate import simulate_rounds
+
+    chain = RegimeChain.of([0.95, 0.3], runs_to_transitions([30, 30]))
+    generator, positions = np.random.default_rng(0), 0
+    drawn = np.empty(ARRAY)  # written again and again, so that no time goes into fetching memory
+
+    def simulate() -> None:
+        nonlocal positions
+        found = simulate_rounds(chain, 4, 100_000, generator)
+        positions = found.positions * len(found.ended)
+
+    def yardstick() -> None:
+        for _ in range(10):
+            generator.random(out=drawn)
+
+    per_run, per_yardstick = interleaved(repeats, simulate, yardstick)
+    return (per_run / positions) / (per_yardstick / (10 * ARRAY))
 
 
 def help_page(size: Size) -> Iterator[Result]:
@@ -227,13 +264,17 @@ def refuse_imports(arguments: list[str], *heavy: str) -> None:
         raise BenchmarkError(f"specsim {arguments[0]} imports {', '.join(sorted(found))}.")
 
 
-def scenario(folder: Path, batches: int, contexts: int, target: str = DENSE) -> Path:
+def scenario(folder: Path, batches: int, contexts: int, target: str = DENSE, acceptance: str = INDEPENDENT) -> Path:
     """A scenario file with batches from 1 upward, and contexts spread over what Llama-3-8B takes."""
     step = 8000 // contexts
     grid = (list(range(1, batches + 1)), list(range(1, contexts * step + 1, step)))
     path = folder / "scenario.yaml"
     text = SCENARIO.format(
-        name=f"{batches} batches, {contexts} contexts", batches=grid[0], contexts=grid[1], target=target
+        name=f"{batches} batches, {contexts} contexts",
+        batches=grid[0],
+        contexts=grid[1],
+        target=target,
+        acceptance=acceptance,
     )
     path.write_text(text, encoding="utf-8")
     return path

@@ -12,7 +12,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from specsim import units
+from specsim import __version__, units
+from specsim.acceptance import chain_of
+from specsim.acceptance import fit as fitting
 from specsim.acceptance import rules as verification
 from specsim.accuracy.comparison import Compared
 from specsim.accuracy.fit import TYPICAL, Evidence
@@ -21,9 +23,11 @@ from specsim.catalog import calibration, library, measurements
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.compared import compare
 from specsim.catalog.dump import document_of
+from specsim.catalog.fitting import FitQuestion, ask_fit
 from specsim.catalog.measured import Names
 from specsim.catalog.options import DEFAULT_MAX_GAMMA, Options, ask, draft_length
 from specsim.catalog.resolve import Resolution, read_scenario
+from specsim.catalog.simulation import SimulationQuestion, ask_simulation
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.verification import ask_rules
 from specsim.errors import Fault, InputError, Place, nearest
@@ -32,8 +36,11 @@ from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report import accuracy
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
+from specsim.report.fitted import FittedAcceptance, fitted
 from specsim.report.notes import notes_of, without_effect
+from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
+from specsim.specs.acceptance import Regimes
 
 __all__ = [
     "Explanation",
@@ -42,9 +49,11 @@ __all__ = [
     "calibrate",
     "catalog_list",
     "explain",
+    "fit",
     "optimal_gamma",
     "resolve",
     "rules",
+    "simulate",
     "sweep",
     "validate",
 ]
@@ -243,6 +252,165 @@ def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: An
         columns["_".join(["output", *(str(token + 1) for token in outcome)])] = laws[:, index]
     assumed = (*question.assumed, *verification.conventions(names, positions, question.lenience))
     return Table(columns, (len(names),), assumed)
+
+
+def simulate(
+    *,
+    acceptance: Any,
+    gamma: Any = None,
+    rounds: Any = None,
+    seed: Any = None,
+    output_length: Any = None,
+    batch_size: Any = None,
+    policy: Any = None,
+    draft_cost_ratio: Any = None,
+) -> Table:
+    """Acceptance by Monte Carlo beside what is exact: rounds, requests and batches, or policies.
+
+    Without a policy, one row for each draft length: ``tokens_per_round`` exactly and ``simulated`` with its
+    ``standard_error``; ``independent_tokens_per_round``, what the formula for independent drafts gives at
+    ``acceptance_rate``; the law of the accepted drafts, exactly (``accepted_0``, ...) and simulated. With
+    ``output_length`` the rounds that a request takes, with ``batch_size`` when the last of a static batch is done.
+    With policies, one row for each: ``speedup`` and what it gives away to the best fixed draft length and to an oracle.
+
+    Args:
+        acceptance: A form of the command line, the path of a YAML file, or a record.
+        gamma: Draft lengths: numbers, or text such as ``"1..6"``; 4.
+        rounds: Rounds to simulate at each, at least; 100,000.
+        seed: Of the random numbers; 0.
+        output_length: Tokens of a request.
+        batch_size: Sizes of static batches of such requests.
+        policy: ``"fixed"``, ``"fixed:4"``, ``"heuristic"``, ``"confidence:0.4"``, ``"cumulative:0.2"``, ``"belief"``,
+            ``"goodput"``, ``"oracle"``, several of them, or ``"all"``.
+        draft_cost_ratio: One draft step / one plain target step, for policies.
+
+    Raises:
+        InputError: With one fault for each option that is wrong.
+
+    >>> table = simulate(acceptance="rate=0.8", gamma=4, rounds=10000)
+    >>> round(float(table["tokens_per_round"][0]), 4), bool(abs(table["errors_apart"][0]) < 4)
+    (3.3616, True)
+    """
+    return simulated(
+        simulation_question(
+            acceptance=acceptance,
+            gamma=gamma,
+            rounds=rounds,
+            seed=seed,
+            output_length=output_length,
+            batch_size=batch_size,
+            policy=policy,
+            draft_cost_ratio=draft_cost_ratio,
+        )
+    )
+
+
+def simulation_question(**options: Any) -> SimulationQuestion:
+    """The question of ``simulate``, checked."""
+    return ask_simulation(**options)
+
+
+def simulated(question: SimulationQuestion, progress: Progress = None) -> Table:
+    """The answer to a question of ``simulate``; ``progress`` is told how many rounds were done."""
+    acceptance, chain = question.acceptance, chain_of(question.acceptance)
+    if question.policies:
+        chosen = [(policy.name, policy.value) for policy in question.policies]
+        return policies_table(
+            chain, acceptance.label, chosen, question.draft_cost_ratio, question.rounds, question.seed, progress
+        )
+    names = list(acceptance.regimes) if isinstance(acceptance, Regimes) else []
+    return rounds_table(
+        chain,
+        names,
+        acceptance.label,
+        question.gamma,
+        question.rounds,
+        question.seed,
+        question.output_length,
+        question.batch_size,
+        progress,
+    )
+
+
+def simulation_document(question: SimulationQuestion) -> dict[str, Any]:
+    """A question of ``simulate`` as a document, for the provenance beside its rows."""
+    return {
+        "acceptance": document_of(question.acceptance),
+        "gamma": list(question.gamma),
+        "rounds": question.rounds,
+        "output_length": question.output_length,
+        "batch_size": list(question.batch_size),
+        "policies": [policy.label for policy in question.policies],
+        "draft_cost_ratio": question.draft_cost_ratio,
+    }
+
+
+def fit(
+    *logs: str | Path,
+    before: Any = None,
+    after: Any = None,
+    source: Any = None,
+    gamma: Any = None,
+    regimes: Any = None,
+    replicates: Any = None,
+    seed: Any = None,
+) -> FittedAcceptance:
+    """The acceptance that logs or recorded counts speak for, with intervals of 90 %.
+
+    Args:
+        logs: Paths of JSON lines, CSV files or logs of vLLM, or one form such as ``"survival=0.75,0.6,0.5,0.41"``.
+        before: Path of a dump of vLLM's counters at the start.
+        after: Of one at the end.
+        source: ``auto``, ``counts``, ``csv`` or ``vllm``.
+        gamma: Draft length, where the log does not say; more than the positions of rates where only the first ones
+            are given.
+        regimes: How many regimes; the number of the smallest BIC if left out.
+        replicates: Bootstrap replicates; 400.
+        seed: Of these; 0.
+
+    Raises:
+        InputError: If something is wrong in a file or an option, or what was recorded does not tell what is asked.
+
+    >>> found = fit("survival=0.7568,0.6011,0.4976,0.4113", gamma=8, regimes=2)
+    >>> round(float(found.table["tokens_per_round"][7]), 2)
+    4.34
+    """
+    return fitted_acceptance(
+        fit_question(
+            logs=logs,
+            before=before,
+            after=after,
+            source=source,
+            gamma=gamma,
+            regimes=regimes,
+            replicates=replicates,
+            seed=seed,
+        )
+    )
+
+
+def fit_question(**options: Any) -> FitQuestion:
+    """The question of ``fit``, with what the files recorded."""
+    return ask_fit(**options)
+
+
+def fitted_acceptance(question: FitQuestion) -> FittedAcceptance:
+    """The answer to a question of ``fit``.
+
+    Raises:
+        InputError: If what was recorded does not tell what is asked.
+    """
+    try:
+        found = fitting.fit(question.recorded.record, question.regimes, question.replicates, question.seed)
+    except fitting.CannotTell as reason:
+        raise InputError(Fault(str(reason), Place(parameter="logs"))) from None
+    document = document_of(found.acceptance)
+    return fitted(found, document, question.recorded.sources, __version__, question.seed)
+
+
+def fit_yaml(found: FittedAcceptance) -> str:
+    """A fitted acceptance as the text of a YAML file."""
+    return write_yaml(found.document)
 
 
 def catalog_list(kind: str | None = None) -> Table:

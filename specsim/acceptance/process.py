@@ -14,7 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specsim.acceptance.rates import rate_from_tokens_per_round
-from specsim.specs.acceptance import Drafted, Independent, Length, Point, Positional, Survival
+from specsim.acceptance.regimes import RegimeChain, runs_to_transitions, stationary_law
+from specsim.specs.acceptance import (
+    ByContext,
+    Classes,
+    Drafted,
+    Independent,
+    Length,
+    Point,
+    Positional,
+    Regimes,
+    Simple,
+    Survival,
+)
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -24,10 +36,12 @@ IntArray = NDArray[np.int64]
 class AcceptedLengths:
     """What a round proposes and accepts at each draft length.
 
+    Leading axes, written ..., are the contexts where acceptance depends on them, and absent elsewhere.
+
     Attributes:
         gamma: Draft lengths, shape (G,).
         proposed: P(at least j drafts are proposed), j = 1 to J along the last axis, shape (G, J); 0 for j > gamma.
-        accepted: P(at least j drafts are accepted), same shape.
+        accepted: P(at least j drafts are accepted), shape (..., G, J).
         extrapolated: Whether the draft length lies beyond what was recorded, shape (G,).
     """
 
@@ -38,7 +52,7 @@ class AcceptedLengths:
 
     @property
     def tokens_per_round(self) -> Array:
-        """Emitted tokens per round, the bonus or corrected token included, shape (G,)."""
+        """Emitted tokens per round, the bonus or corrected token included, shape (..., G)."""
         return 1.0 + self.accepted.sum(-1)
 
     @property
@@ -48,29 +62,36 @@ class AcceptedLengths:
 
     @property
     def accepted_per_drafted(self) -> Array:
-        """Accepted / proposed tokens: what engines print; NaN where nothing is drafted, shape (G,)."""
-        drafted = self.drafted_per_round
-        return np.divide(self.accepted.sum(-1), drafted, out=np.full(drafted.shape, np.nan), where=drafted > 0)
+        """Accepted / proposed tokens: what engines print; NaN where nothing is drafted, shape (..., G)."""
+        drafted, accepted = self.drafted_per_round, self.accepted.sum(-1)
+        return np.divide(accepted, drafted, out=np.full(accepted.shape, np.nan), where=drafted > 0)
+
+    @property
+    def acceptance_rate(self) -> Array:
+        """Accepted / examined tokens, sum of x_1 to x_gamma / sum of x_0 to x_(gamma - 1); NaN at gamma 0."""
+        accepted, last = self.accepted.sum(-1), 1.0 - self.rejection_probability
+        examined = np.where(self.gamma > 0, 1.0 + accepted - last, np.nan)
+        return np.asarray(accepted / examined)
 
     @property
     def rejection_probability(self) -> Array:
-        """P(a round rejects a draft) = 1 - P(all proposed drafts are accepted), shape (G,)."""
-        return 1.0 - self.distribution[np.arange(len(self.gamma)), self.gamma]
+        """P(a round rejects a draft) = 1 - P(all proposed drafts are accepted), shape (..., G)."""
+        return 1.0 - self.distribution[..., np.arange(len(self.gamma)), self.gamma]
 
     @property
     def at_least(self) -> Array:
-        """P(at least k drafts are accepted), k = 0 to J + 1 along the last axis, shape (G, J + 2)."""
-        ones = np.ones((len(self.gamma), 1))
+        """P(at least k drafts are accepted), k = 0 to J + 1 along the last axis, shape (..., G, J + 2)."""
+        ones = np.ones((*self.accepted.shape[:-1], 1))
         return np.concatenate([ones, self.accepted, 0 * ones], axis=-1)
 
     @property
     def distribution(self) -> Array:
-        """P(exactly k drafts are accepted), k = 0 to J along the last axis, shape (G, J + 1)."""
-        return self.at_least[:, :-1] - self.at_least[:, 1:]
+        """P(exactly k drafts are accepted), k = 0 to J along the last axis, shape (..., G, J + 1)."""
+        return self.at_least[..., :-1] - self.at_least[..., 1:]
 
     @property
     def variance(self) -> Array:
-        """Variance of the tokens of one round, shape (G,)."""
+        """Variance of the tokens of one round, shape (..., G)."""
         odd = 2 * np.arange(1, self.accepted.shape[-1] + 1) + 1
         return 1.0 + self.accepted @ odd - self.tokens_per_round**2
 
@@ -78,8 +99,8 @@ class AcceptedLengths:
 class AcceptanceProcess(Protocol):
     """How many drafts are proposed and accepted at each draft length."""
 
-    def lengths(self, gamma: IntArray) -> AcceptedLengths:
-        """Proposed and accepted lengths at each draft length, shape (G,)."""
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths at each draft length, shape (G,), and context where that matters, (S,)."""
         ...
 
 
@@ -102,15 +123,99 @@ class Conditional:
         """The rate of independent drafts, None where it depends on the position."""
         return self.conditional[0] if len(self.conditional) == 1 else None
 
-    def lengths(self, gamma: IntArray) -> AcceptedLengths:
-        """Proposed and accepted lengths at each draft length, shape (G,)."""
-        longest = max(int(gamma.max(initial=0)), 1)
-        position = np.arange(1, longest + 1)
-        known = np.asarray(self.conditional)
-        survival = np.cumprod(known[np.minimum(position, len(known)) - 1])
-        drafted = position <= gamma[:, None]
-        beyond = gamma > self.recorded if self.recorded is not None else np.zeros(gamma.shape, dtype=bool)
-        return AcceptedLengths(gamma, drafted.astype(float), survival * drafted, beyond)
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths at each draft length, shape (G,), at any context."""
+        known, drafted = np.asarray(self.conditional), _drafted(gamma)
+        position = np.arange(drafted.shape[-1])
+        survival = np.cumprod(known[np.minimum(position, len(known) - 1)])
+        return AcceptedLengths(gamma, drafted, survival * drafted, _beyond(gamma, self.recorded))
+
+
+@dataclass(frozen=True, eq=False)
+class InRegimes:
+    """Acceptance that comes in stretches of easy and hard text.
+
+    Attributes:
+        chain: The regimes of token positions.
+        recorded: Draft length up to which they were observed, None if they hold at any length.
+    """
+
+    chain: RegimeChain
+    recorded: int | None = None
+
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths at each draft length, shape (G,), at any context."""
+        drafted = _drafted(gamma)
+        survival = self.chain.rounds(gamma).survival
+        # Where nothing is drafted there is no first position; everything else has one.
+        accepted = np.zeros(drafted.shape) if survival.shape[-1] == 0 else survival
+        return AcceptedLengths(gamma, drafted, accepted, _beyond(gamma, self.recorded))
+
+
+@dataclass(frozen=True, eq=False)
+class InClasses:
+    """Requests of several classes in one batch, each as often as it is in flight.
+
+    Of class i there are arrivals x output / tokens_per_round in flight, and a round of the batch emits the mean over
+    the sequences in flight: 1 / tokens_per_round = sum of t_i / tokens_per_round_i with the shares t of all tokens.
+
+    Attributes:
+        token_share: Share of all emitted tokens that belongs to each class, summing to 1.
+        processes: The acceptance of each.
+    """
+
+    token_share: tuple[float, ...]
+    processes: tuple[AcceptanceProcess, ...]
+
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths of the sequences in flight at each draft length, shape (G,)."""
+        each = [process.lengths(gamma, context_length) for process in self.processes]
+        weights = [share / one.tokens_per_round for share, one in zip(self.token_share, each, strict=True)]
+        total = sum(weights)
+        accepted = sum((w / total)[..., None] * one.accepted for w, one in zip(weights, each, strict=True))
+        beyond = np.logical_or.reduce([one.extrapolated for one in each])
+        return AcceptedLengths(gamma, each[0].proposed, np.asarray(accepted), beyond)
+
+
+@dataclass(frozen=True, eq=False)
+class AlongContext:
+    """Acceptance that changes with the context: survival is read linearly between entries, and held beyond them.
+
+    Attributes:
+        contexts: Context lengths of the entries, rising, shape (C,).
+        processes: The acceptance at each.
+    """
+
+    contexts: Array
+    processes: tuple[AcceptanceProcess, ...]
+
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths at each context and draft length; accepted has shape (S, G, J).
+
+        Raises:
+            ValueError: If no context is given.
+        """
+        if context_length is None:
+            raise ValueError("acceptance that depends on the context needs one")
+        each = [process.lengths(gamma) for process in self.processes]
+        accepted = np.stack([one.accepted for one in each])
+        place = np.interp(context_length, self.contexts, np.arange(len(self.contexts)))
+        before = np.minimum(place.astype(np.int64), max(len(self.contexts) - 2, 0))
+        after = np.minimum(before + 1, len(self.contexts) - 1)
+        part = (place - before)[:, None, None]
+        between = (1 - part) * accepted[before] + part * accepted[after]
+        beyond = np.logical_or.reduce([one.extrapolated for one in each])
+        return AcceptedLengths(gamma, each[0].proposed, between, beyond)
+
+
+def _drafted(gamma: IntArray) -> Array:
+    """P(at least j drafts are proposed) where gamma always are, shape (G, J)."""
+    position = np.arange(1, max(int(gamma.max(initial=0)), 1) + 1)
+    return (position <= gamma[:, None]).astype(float)
+
+
+def _beyond(gamma: IntArray, recorded: int | None) -> NDArray[np.bool_]:
+    return gamma > recorded if recorded is not None else np.zeros(gamma.shape, dtype=bool)
 
 
 def process_of(spec: Point) -> AcceptanceProcess:
@@ -133,6 +238,67 @@ def process_of(spec: Point) -> AcceptanceProcess:
             return _effective(spec.tokens_per_round, spec.gamma)
         case Drafted():
             return _effective(1.0 + spec.accepted_per_drafted * spec.gamma, spec.gamma)
+        case Regimes():
+            return InRegimes(chain_of(spec), spec.recorded_gamma)
+        case Classes():
+            return InClasses(
+                tuple(_token_shares(spec)), tuple(process_of(one.acceptance) for one in spec.classes.values())
+            )
+        case ByContext():
+            contexts = np.array([float(entry.context_length) for entry in spec.table])
+            return AlongContext(contexts, tuple(process_of(entry.acceptance) for entry in spec.table))
+
+
+def chain_of(spec: Simple | Regimes | Classes) -> RegimeChain:
+    """The chain of regimes that is described; lists of probabilities go on with their last entry.
+
+    Drafts without stretches are one regime; classes are regimes that do not lead to each other, with the shares of the
+    classes among all tokens.
+    """
+    match spec:
+        case Regimes():
+            return _chain_of_regimes(spec)
+        case Classes():
+            return _side_by_side([chain_of(one.acceptance) for one in spec.classes.values()], _token_shares(spec))
+        case _:
+            process = process_of(spec)
+            conditional = process.conditional if isinstance(process, Conditional) else (0.0,)
+            return RegimeChain(np.array(conditional)[:, None], np.ones((1, 1)), np.ones(1))
+
+
+def _token_shares(spec: Classes) -> list[float]:
+    tokens = [one.request_share * one.output_tokens for one in spec.classes.values()]
+    return [number / sum(tokens) for number in tokens]
+
+
+def _side_by_side(chains: list[RegimeChain], shares: list[float]) -> RegimeChain:
+    """Chains that do not lead to each other, as one."""
+    longest = max(chain.positions for chain in chains)
+    acceptance = np.concatenate(
+        [np.stack([chain.at(position) for position in range(1, longest + 1)]) for chain in chains], axis=-1
+    )
+    transitions, start = np.zeros(2 * acceptance.shape[-1:]), 0
+    for chain in chains:
+        end = start + chain.share.shape[-1]
+        transitions[start:end, start:end] = chain.transitions
+        start = end
+    share = np.concatenate([weight * chain.share for weight, chain in zip(shares, chains, strict=True)])
+    return RegimeChain(acceptance, transitions, share)
+
+
+def _chain_of_regimes(spec: Regimes) -> RegimeChain:
+    regimes = list(spec.regimes.values())
+    given = [regime.acceptance_probability for regime in regimes]
+    longest = max(map(len, given))
+    by_regime = [entries + entries[-1:] * (longest - len(entries)) for entries in given]
+    if spec.transitions is None:
+        transitions = runs_to_transitions([regime.mean_run_tokens for regime in regimes])
+    else:
+        transitions = np.array([[spec.transitions[a][b] for b in spec.regimes] for a in spec.regimes])
+        transitions /= transitions.sum(-1, keepdims=True)
+    shares = [regime.token_share for regime in regimes if regime.token_share is not None]
+    share = np.array(shares) / sum(shares) if shares else stationary_law(transitions)
+    return RegimeChain(np.array(by_regime).T, transitions, share)
 
 
 def _effective(tokens_per_round: float, gamma: int) -> Conditional:

@@ -7,7 +7,7 @@ from typing import Any
 
 from specsim.catalog import evidence, library
 from specsim.catalog.forms import acceptance_document, bare_list
-from specsim.catalog.located import LocatedDict, place_of
+from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.strict_yaml import read_yaml
 from specsim.errors import Fault, InputError, Place
 from specsim.specs.drafter import DRAFTS
@@ -28,14 +28,62 @@ def acceptance_of(draft: LocatedDict, target: Any, path: str, folder: Path | Non
         InputError: If text, file or task stand for nothing.
     """
     place = draft.places.get("acceptance", draft.place)
-    written = draft.get("acceptance", {"kind": "task"})
-    if isinstance(written, str) and library.is_path(written):
-        written = _in_file(library.file_at(written, place, folder, path), remarks)
-    else:
-        written = _on_one_line(written, place, path, remarks)
+    written = _spelled_out(draft.get("acceptance", {"kind": "task"}), place, path, folder, remarks)
     if isinstance(written, dict) and written.get("kind") == "task":
         written = _published(written, draft, target, place, path)
-    return written
+    return _with_parts(written, place, path, folder, remarks)
+
+
+def acceptance_alone(written: Any, place: Place, folder: Path | None, remarks: list[str]) -> Any:
+    """The document of an acceptance that belongs to no draft, as ``simulate`` takes it.
+
+    Raises:
+        InputError: If text or file stand for nothing, or for what is published about a draft.
+    """
+    found = _spelled_out(written, place, "acceptance", folder, remarks)
+    if isinstance(found, dict) and found.get("kind") == "task":
+        message = "published values belong to a draft; give an acceptance of your own, such as rate=0.7, or a file."
+        raise InputError(Fault(message, place, "acceptance"))
+    return _with_parts(found, place, "acceptance", folder, remarks)
+
+
+def _spelled_out(written: Any, place: Place, path: str, folder: Path | None, remarks: list[str]) -> Any:
+    """The document that text or a file stands for; any other as it is."""
+    if isinstance(written, str) and library.is_path(written):
+        return _in_file(library.file_at(written, place, folder, path), remarks)
+    return _on_one_line(written, place, path, remarks)
+
+
+def _with_parts(written: Any, asked_at: Place, path: str, folder: Path | None, remarks: list[str]) -> Any:
+    """An acceptance whose parts, classes or entries of a table, are spelled out like itself."""
+    kind = written.get("kind") if isinstance(written, dict) else None
+    field = _PARTS.get(kind, "") if isinstance(kind, str) else ""
+    parts = written.get(field) if field else None
+    if not isinstance(parts, dict | list):
+        return written
+    own = written.place.file if isinstance(written, LocatedDict) else None
+    beside = Path(own).parent if own is not None else folder
+    # In a file of its own the path of a field starts there.
+    before = path if own in (None, asked_at.file) else ""
+    filled: Any = LocatedDict(parts) if isinstance(parts, dict) else LocatedList(list(parts), Place(), [])
+    if isinstance(parts, LocatedDict | LocatedList):
+        filled.place, filled.places = parts.place, parts.places
+    for key, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
+        if isinstance(part, dict) and "acceptance" in part:
+            one = part.copy() if isinstance(part, LocatedDict) else LocatedDict(part)
+            entry = f"[{key}]" if isinstance(parts, list) else f".{key}"
+            where = f"{before}.{field}{entry}.acceptance".removeprefix(".")
+            place = one.places.get("acceptance", one.place)
+            inner = _spelled_out(one["acceptance"], place, where, beside, remarks)
+            one["acceptance"] = _with_parts(inner, place, where, beside, remarks)
+            filled[key] = one
+    whole = written.copy() if isinstance(written, LocatedDict) else LocatedDict(written)
+    whole[field] = filled
+    return whole
+
+
+_PARTS = {"classes": "classes", "context": "table"}
+"""The fields of the kinds of acceptance that hold others."""
 
 
 def _on_one_line(written: Any, place: Place, path: str, remarks: list[str]) -> Any:

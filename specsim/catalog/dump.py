@@ -27,7 +27,7 @@ def _plain(value: Any) -> Any:
         return document_of(value)
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
-    return dict(value) if isinstance(value, dict) else value
+    return {key: _plain(entry) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
 @lru_cache

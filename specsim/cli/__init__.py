@@ -24,6 +24,8 @@ COMMANDS = {
         "Where the time of one operating point goes, and where speculation stops paying.",
     ),
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
+    "simulate": ("specsim.cli.simulate", "Acceptance by simulation beside what is exact; requests, batches, policies."),
+    "fit": ("specsim.cli.fit", "Acceptance from engine logs or recorded counts."),
     "validate": ("specsim.cli.validate", "Predictions against published measurements."),
     "calibrate": ("specsim.cli.calibrate", "Constants of a runtime from benchmark results."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),
@@ -111,7 +113,7 @@ def main(args: list[str] | None = None) -> Any:
 
 
 _OPTIONS = {"batch_size": "--batch", "context_length": "--context", "name": "NAME"}
-_OPTIONS_OF = {"resolve": {"config": "FILE"}}
+_OPTIONS_OF = {"resolve": {"config": "FILE"}, "fit": {"logs": "LOG"}}
 """Options and arguments, of all commands and of one, that are not called like the parameter of the API."""
 
 

@@ -18,6 +18,11 @@ ACCEPTANCE_HELP = (
     "included), task=chat (published values), or a YAML file. Left out: published values, as a range."
 )
 
+ACCEPTANCE_ALONE_HELP = (
+    "How often drafts are accepted: rate=0.8, conditional=0.8,0.7,0.6, survival=0.75,0.45,0.30, drafted=0.5@3, "
+    "length=2.5@3, or a YAML file, where stretches of easy and hard text can be described."
+)
+
 _QUESTION = (
     click.option("--hardware", metavar="CARD", help="Accelerator: catalogue name, alias or YAML file."),
     click.option("--target", metavar="CARD", help="Target model: catalogue name, alias or YAML file."),

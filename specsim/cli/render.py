@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -47,7 +47,7 @@ _SHOWN_WITHOUT_TIMES = (
 
 _LEFT = frozenset({
     *_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass", "rule",
-    "verdict",
+    "verdict", "policy", "method",
 })  # fmt: skip
 
 
@@ -123,6 +123,18 @@ def deliver(parts: Iterable[str], output: str | None, inputs: Resolution | Mappi
         opened = with_provenance(path, __version__, ["specsim", *sys.argv[1:]], told)
     with opened as file:
         file.writelines(parts)
+
+
+def deliver_with(text: str, output: str | None, inputs: dict[str, Any], seed: int | None = None) -> None:
+    """Text to stdout, or to a file with its provenance beside it: what it was made from, and the seed."""
+    if output is None:
+        deliver([text], None)
+        return
+    from specsim.report.output import with_provenance
+
+    command = ["specsim", *sys.argv[1:]]
+    with with_provenance(Path(_checked(output)), __version__, command, inputs, seed) as file:
+        file.write(text)
 
 
 def _checked(output: str) -> str:

@@ -133,7 +133,7 @@ def perfect_stop(question: Question, axes: Axes, rounds: Rounds, also: int) -> P
     if isinstance(draft, DraftModel):
         draft = replace(draft, schedule="serial", prepared_share=None)
     acceptance = typical_of(draft.acceptance)
-    lengths = lengths_of(draft, acceptance, gamma)
+    lengths = lengths_of(draft, acceptance, gamma, axes.context_length)
     counted = lengths.per_output(question.output_length).reshape(-1)
     costs = rounds.costs
     drafting, verification, overhead, plain = (
@@ -146,7 +146,8 @@ def perfect_stop(question: Question, axes: Axes, rounds: Rounds, also: int) -> P
     repair = question.costs.repair if question.costs is not None else 0.0
     fixed = overhead - plain * repair * rounds.lengths.rejection_probability.reshape(-1)
     # The longest of a batch of drafts: of k tokens with the probability that all have at most k, and not all fewer.
-    at_most = (1 - process_of(acceptance).lengths(proposed_by(draft, gamma)).at_least) ** axes.batch_size.item()
+    proposed = process_of(acceptance).lengths(proposed_by(draft, gamma), axes.context_length)
+    at_most = (1 - proposed.at_least.reshape(len(gamma), -1)) ** axes.batch_size.item()
     found = []
     for index, longest in enumerate(gamma):
         shares = np.diff(at_most[index, 1 : longest + 2], prepend=0.0)

@@ -20,7 +20,9 @@ from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """What an acceptance says of a round, along the axis of draft lengths; every array has shape (G, 1, 1).
+    """What an acceptance says of a round, at each draft length; every array has shape (G, 1, 1).
+
+    Where acceptance changes with the context, tokens, shares, rejections and overshoot have shape (G, 1, S).
 
     Attributes:
         tokens_per_round: Emitted tokens per round and sequence, bonus included.
@@ -65,10 +67,12 @@ def proposed_by(draft: AnyDraft, gamma: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.minimum(gamma, draft.head.heads) if isinstance(draft, MedusaDraft) else gamma
 
 
-def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> RoundLengths:
-    """Tokens of the rounds of a drafter at each draft length, shape (G,)."""
+def lengths_of(
+    draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64], context_length: Array | None = None
+) -> RoundLengths:
+    """Tokens of the rounds of a drafter at each draft length, shape (G,), and context, shape (S,)."""
     process = process_of(acceptance)
-    found = process.lengths(proposed_by(draft, gamma))
+    found = process.lengths(proposed_by(draft, gamma), context_length)
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
     drafted, rejected, per_drafted = found.drafted_per_round, found.rejection_probability, found.accepted_per_drafted
     if isinstance(draft, LookupDraft):
@@ -77,18 +81,23 @@ def lengths_of(draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64]) -> 
         tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
         drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1)))
+        steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1), context_length))
         tokens, second, rejected = steps.tokens_per_step, steps.mean_square, steps.rejection_probability
         # No step has a bonus: every token is an accepted draft, or stands in place of a rejected one.
         per_drafted = np.where(drafted > 0, (tokens - rejected) / np.maximum(drafted, 1), np.nan)
     return RoundLengths(
-        tokens_per_round=tokens.reshape(-1, 1, 1),
-        mean_square=second.reshape(-1, 1, 1),
-        drafted_per_round=drafted.reshape(-1, 1, 1),
-        accepted_per_drafted=per_drafted.reshape(-1, 1, 1),
-        rejection_probability=rejected.reshape(-1, 1, 1),
+        tokens_per_round=_over_the_grid(tokens),
+        mean_square=_over_the_grid(second),
+        drafted_per_round=_over_the_grid(drafted),
+        accepted_per_drafted=_over_the_grid(per_drafted),
+        rejection_probability=_over_the_grid(rejected),
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
+
+
+def _over_the_grid(values: Array) -> Array:
+    """Values by draft length, shape (G,), or by context and draft length, (S, G), as (G, 1, 1) or (G, 1, S)."""
+    return values.reshape(-1, values.shape[-1]).T[:, None, :]
 
 
 def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:

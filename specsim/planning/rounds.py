@@ -117,7 +117,7 @@ def plan(question: Question, axes: Axes) -> Rounds:
 
 
 def _lengths(question: Question, acceptance: Point, axes: Axes) -> RoundLengths:
-    return lengths_of(question.draft, acceptance, axes.gamma.reshape(-1))
+    return lengths_of(question.draft, acceptance, axes.gamma.reshape(-1), axes.context_length)
 
 
 def _best(speedup: Array, candidate: NDArray[np.bool_], axes: Axes) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

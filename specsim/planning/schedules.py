@@ -26,7 +26,7 @@ def exposed_seconds(draft: AnyDraft, drafting_seconds: Array, verification_secon
 
 @dataclass(frozen=True, eq=False)
 class PearlSteps:
-    """What steps of overlapped drafting emit (PEARL, Liu et al. 2024), at each draft length; arrays of shape (G,).
+    """What steps of overlapped drafting emit (PEARL, Liu et al. 2024), at each draft length; shape (..., G).
 
     After a rejection all that was drafted meanwhile is lost. The next step verifies the first new draft alone, while
     drafting goes on for gamma tokens more behind it; if that draft is accepted, it is the one token of its step, and

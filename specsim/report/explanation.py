@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, process_of
+from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round
 from specsim.cost.machine import Machine
-from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import BOUNDS, pass_time
-from specsim.drafting import drafting_of
 from specsim.planning.break_even import (
     Stretch,
     break_even_acceptance,
@@ -20,18 +18,17 @@ from specsim.planning.break_even import (
     paying_contexts,
     perfect_stop,
 )
-from specsim.planning.costs import round_of
-from specsim.planning.lengths import lengths_of, proposed_by
-from specsim.planning.question import Axes, Question, plain_step
-from specsim.planning.rounds import DECISIONS, NEAR_BEST, Rounds, plan
+from specsim.planning.question import Axes, plain_step
+from specsim.planning.rounds import DECISIONS, NEAR_BEST, plan
 from specsim.planning.schedules import pearl_steps
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
 from specsim.report.operator_table import operator_table
+from specsim.report.point import Point
 from specsim.report.table import Table
-from specsim.specs.acceptance import typical_of
+from specsim.specs.acceptance import Regimes, typical_of
 from specsim.specs.drafter import LOSSY_RULES, DraftModel, LookupDraft
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
@@ -103,7 +100,7 @@ def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma)
     rounds = plan(question, axes)
     index = int(np.argmax(rounds.best[:, 0, 0])) if gamma is None else grid.gamma.index(gamma)
-    point = _Point(scenario, question, axes, rounds, index)
+    point = Point(scenario, question, axes, rounds, index)
     answer = Answer(Block(scenario, question, axes), rounds)
     whole = rows(answer, **notes.notes_of(answer))
     row = whole.where(np.arange(len(whole)) == index)
@@ -112,82 +109,7 @@ def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """The operating point with all draft lengths around it."""
-
-    scenario: Scenario
-    question: Question
-    axes: Axes
-    rounds: Rounds
-    index: int
-
-    @property
-    def gamma(self) -> int:
-        return int(self.gammas[self.index])
-
-    @property
-    def gammas(self) -> np.ndarray:
-        """All draft lengths, shape (G,)."""
-        return self.axes.gamma.reshape(-1)
-
-    @property
-    def batch(self) -> int:
-        return self.scenario.grid.batch_size[0]
-
-    @property
-    def context(self) -> int:
-        return self.scenario.grid.context_length[0]
-
-    @property
-    def cards(self) -> tuple[Machine, ServedModel] | None:
-        """Machine and target, None where only measured costs are known."""
-        machine, target = self.question.machine, self.question.target
-        return None if machine is None or target is None else (machine, target)
-
-    def lengths(self, gamma: int) -> AcceptedLengths:
-        """Accepted lengths of a round that drafts."""
-        proposed = proposed_by(self.question.draft, np.array([gamma]))
-        return process_of(typical_of(self.question.draft.acceptance)).lengths(proposed)
-
-    def all(self, values: np.ndarray) -> np.ndarray:
-        """The values of all draft lengths."""
-        return np.broadcast_to(values, self.axes.shape)[:, 0, 0]
-
-    def at(self, values: np.ndarray) -> float:
-        """The value of this draft length."""
-        return float(self.all(values)[self.index])
-
-    def time(self, seconds: Array) -> str:
-        """A time in milliseconds, or in plain steps where no absolute time is known."""
-        value = self.at(seconds)
-        return f"{value * 1e3:.3f} ms" if self.rounds.costs.absolute else f"{value:.3f} plain steps"
-
-    def passes(self) -> Iterable[tuple[str, Pass]]:
-        """The different passes of a round and of plain decoding, by name."""
-        if self.cards is None:
-            return
-        _, target = self.cards
-        yield "plain", plain_step(target, self.batch, self.context)
-        if self.gamma == 0:
-            return
-        batch, context = np.asarray(float(self.batch)), np.asarray(float(self.context))
-        here = Axes.of([self.batch], [self.context], [self.gamma])
-        lengths = lengths_of(self.question.draft, typical_of(self.question.draft.acceptance), here.gamma.reshape(-1))
-        drafting = drafting_of(self.question.draft, target, round_of(here, lengths))
-        tokens = np.asarray(self.at(self.rounds.costs.verified_tokens))
-        if drafting is not None:
-            for part in (part for lane in drafting.lanes for part in lane):
-                if np.any(part.times > 0):
-                    width = part.of.tokens_per_sequence.reshape(-1)[-1]
-                    yield (
-                        part.name,
-                        replace(part.of, sequences=batch, tokens_per_sequence=width, context_length=context),
-                    )
-        yield "verification", Pass(target, batch, tokens, context)
-
-
-def _title(point: _Point) -> str:
+def _title(point: Point) -> str:
     scenario, draft = point.scenario, point.question.draft
     drafter = _name(draft) if isinstance(draft, DraftModel) and not draft.name else draft.label
     if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
@@ -214,7 +136,7 @@ def _name(served: ServedModel) -> str:
     return served.model.title or served.model.name
 
 
-def _sections(point: _Point) -> Iterable[Section]:
+def _sections(point: Point) -> Iterable[Section]:
     yield Section("What comes out?", tuple(_verdict(point)))
     if point.cards is not None:
         yield Section("What does the plain step wait for?", tuple(_plain(point, *point.cards)))
@@ -238,7 +160,7 @@ def _same_output(rule: str) -> tuple[str, ...]:
     )
 
 
-def _verdict(point: _Point) -> Iterable[str]:
+def _verdict(point: Point) -> Iterable[str]:
     rounds, fit = point.rounds, point.rounds.fit
     if fit is not None and not point.at(rounds.feasible):
         excess, apart = point.at(fit.excess_bytes), point.at(fit.apart_excess_bytes)
@@ -264,7 +186,7 @@ def _verdict(point: _Point) -> Iterable[str]:
         yield f"Best gamma up to {point.axes.gamma.max()}: {found}; {near} is the smallest within {NEAR_BEST:.0%}."
 
 
-def _plain(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str]:
+def _plain(point: Point, machine: Machine, target: ServedModel) -> Iterable[str]:
     time = pass_time(plain_step(target, point.batch, point.context), machine)
     shares = ", ".join(
         f"{name} {float(seconds) / float(time.seconds):.0%}"
@@ -276,7 +198,7 @@ def _plain(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str
         yield f"Of the network's share, {float(time.stage_seconds) * 1e3:.3f} ms wait for the slowest stage."
 
 
-def _drafter(point: _Point) -> Iterable[str]:
+def _drafter(point: Point) -> Iterable[str]:
     costs = point.rounds.costs
     if point.gamma == 0:
         yield "Nothing is drafted at gamma 0."
@@ -299,26 +221,43 @@ def _drafter(point: _Point) -> Iterable[str]:
     )
 
 
-def _accepted(point: _Point) -> Iterable[str]:
+def _accepted(point: Point) -> Iterable[str]:
     draft, lengths, found = point.question.draft, point.lengths(point.gamma), point.rounds.lengths
     tokens, deviation = point.at(found.tokens_per_round), point.at(found.variance) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
     rounds = "round"
     if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
-        tokens = float(lengths.tokens_per_round[0])
+        tokens = lengths.tokens_per_round.item()
         yield f"Something is found in {draft.hit_rate:.0%} of the rounds, which emit {tokens:.3f} tokens."
         rounds = "round in which something is found"
     if isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma:
         steps = pearl_steps(lengths, point.lengths(1))
-        share, tokens = float(steps.whole_share[0]), float(steps.tokens_per_whole_draft[0])
+        share, tokens = steps.whole_share.item(), steps.tokens_per_whole_draft.item()
         yield f"{share:.1%} of the rounds verify whole drafts and emit {tokens:.3f} tokens, without a bonus token;"
         yield "the others, after a rejection, verify one draft and emit one token."
         rounds = "round with a whole draft"
-    shares = enumerate(lengths.distribution[0, : int(lengths.gamma[0]) + 1])
+    shares = enumerate(lengths.distribution.reshape(-1)[: int(lengths.gamma[0]) + 1])
     yield f"Accepted drafts of a {rounds}: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
+    acceptance = typical_of(draft.acceptance)
+    if isinstance(acceptance, Regimes) and point.gamma > 0:
+        yield from _in_stretches(acceptance, point, lengths)
 
 
-def _verification(point: _Point) -> Iterable[str]:
+def _in_stretches(acceptance: Regimes, point: Point, lengths: AcceptedLengths) -> Iterable[str]:
+    rounds = chain_of(acceptance).rounds([point.gamma])
+    begin = zip(acceptance.regimes, rounds.start_share[0], strict=True)
+    yield "Rounds begin in: " + ", ".join(f"{name} {share:.1%}" for name, share in begin) + "."
+    correlation, rate = rounds.lag_1_autocorrelation.item(), lengths.acceptance_rate.item()
+    tokens, formula = lengths.tokens_per_round.item(), float(independent_tokens_per_round(rate, point.gamma))
+    if not np.isnan(correlation):
+        yield f"Tokens of one round and of the next: correlation {correlation:.3f}; independent drafts have 0."
+    yield (
+        f"Independent drafts at its rate, {rate:.3f} accepted / examined, would give {formula:.3f} "
+        f"({formula / tokens - 1:+.1%})."
+    )
+
+
+def _verification(point: Point) -> Iterable[str]:
     costs = point.rounds.costs
     ratio = point.all(costs.verification_seconds / costs.plain_seconds)
     yield "gamma             " + " ".join(f"{g:>7d}" for g in point.gammas)
@@ -334,7 +273,7 @@ def _verification(point: _Point) -> Iterable[str]:
         yield f"At gamma {point.gamma} it waits mostly for {BOUNDS[int(point.at(costs.bound))]}."
 
 
-def _memory(point: _Point, machine: Machine, target: ServedModel) -> Iterable[str]:
+def _memory(point: Point, machine: Machine, target: ServedModel) -> Iterable[str]:
     fit = point.rounds.fit
     if fit is None:
         return
@@ -349,7 +288,7 @@ def _memory(point: _Point, machine: Machine, target: ServedModel) -> Iterable[st
         yield f"The draft takes {taken / 1e9:.2f} GB with its cache, room for {tokens:,.0f} tokens of the target's."
 
 
-def _break_even(point: _Point) -> Iterable[str]:
+def _break_even(point: Point) -> Iterable[str]:
     question, axes = point.question, point.axes
     rates = point.all(break_even_acceptance(question, axes))
     if np.isfinite(rates).any():

@@ -10,7 +10,7 @@ from specsim.cost.machine import Machine
 from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
-from specsim.specs.acceptance import Drafted, Length, Published
+from specsim.specs.acceptance import ByContext, Classes, Drafted, Length, Point, Published, Regimes
 from specsim.specs.card import Card
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -53,8 +53,8 @@ def _assumed(answer: Answer) -> Iterator[str]:
     name = draft.name or "the draft" if isinstance(draft, MeasuredDraft) else draft.label
     if isinstance(acceptance, Published):
         yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
-    elif isinstance(acceptance, Length | Drafted):
-        yield f"acceptance of {name}: one rate for all positions, from {acceptance.label}"
+    else:
+        yield from (f"acceptance of {name}: {what}" for what in _of_acceptance(acceptance))
     yield from _of_drafter(draft)
     if isinstance(draft, HEAD_DRAFTS) and scenario.target is not None:
         model = scenario.target.model
@@ -67,6 +67,26 @@ def _assumed(answer: Answer) -> Iterator[str]:
             sizes = f"{own} tokens for {other}"
             yield f"{model.name} drafts for another vocabulary ({sizes}), which not every engine can do"
     yield from _searched_to_the_end(answer)
+
+
+def _of_acceptance(acceptance: Point) -> Iterator[str]:
+    """What a form of acceptance takes for granted."""
+    match acceptance:
+        case Length() | Drafted():
+            yield f"one rate for all positions, from {acceptance.label}"
+        case Regimes():
+            if len(acceptance.regimes) > 2 and acceptance.transitions is None and acceptance.ends:
+                yield "a regime that ends leads to all others alike"
+        case Classes():
+            yield "classes are in flight as often as they arrive x output_tokens / tokens_per_round"
+            for one in acceptance.classes.values():
+                yield from _of_acceptance(one.acceptance)
+        case ByContext():
+            yield "survival is read linearly between the contexts of its table"
+            for entry in acceptance.table:
+                yield from _of_acceptance(entry.acceptance)
+        case _:
+            return
 
 
 def _of_drafter(draft: AnyDraft) -> Iterator[str]:
@@ -176,6 +196,12 @@ def _extrapolated(answer: Answer) -> Iterator[str]:
     if beyond.size:
         use = "" if answer.block.question.extrapolate else ", which is never called best unless asked for"
         yield f"gamma {beyond.min()} and above lies beyond the recorded {answer.draft.acceptance.label}{use}"
+    if isinstance(acceptance := answer.draft.acceptance, ByContext):
+        contexts = answer.rounds.axes.context_length
+        first, last = acceptance.table[0].context_length, acceptance.table[-1].context_length
+        for end, outside, which in ((first, contexts < first, "below"), (last, contexts > last, "above")):
+            if outside.any():
+                yield f"acceptance {which} context {end}, where its table ends, is the one there"
 
 
 def _searched_to_the_end(answer: Answer) -> Iterator[str]:

@@ -59,7 +59,9 @@ def _fault(path: Path, why: str) -> Fault:
 
 
 @contextmanager
-def with_provenance(path: Path, version: str, command: Iterable[str], resolved: dict[str, Any]) -> Iterator[IO[str]]:
+def with_provenance(
+    path: Path, version: str, command: Iterable[str], resolved: dict[str, Any], seed: int | None = None
+) -> Iterator[IO[str]]:
     """A file like ``whole_file``; beside ``out.csv``, ``out.csv.json``: what made it from which inputs."""
     text = json.dumps(resolved, sort_keys=True)
     record = {
@@ -67,7 +69,7 @@ def with_provenance(path: Path, version: str, command: Iterable[str], resolved: 
         "format": 1,
         "command": list(command),
         "inputs_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "seed": None,
+        "seed": seed,
         "inputs": resolved,
     }
     with whole_file(path) as file, whole_file(path.with_name(path.name + ".json")) as provenance:

@@ -206,6 +206,22 @@ def tuple_of(kind: Kind, *, what: str) -> Kind:
     )
 
 
+def number_or_list(kind: Kind, *, what: str) -> Kind:
+    """One value, or a list of them; read as a tuple, and written as one value where there is only one."""
+    several = tuple_of(kind, what=what)
+
+    def read(value: object) -> tuple[Any, ...]:
+        if isinstance(value, list | tuple):
+            return tuple(several.read(value))
+        return (kind.read(value),)
+
+    return Kind(
+        read,
+        lambda values: kind.write(values[0]) if len(values) == 1 else several.write(values),
+        {"anyOf": [kind.json_schema, several.json_schema]},
+    )
+
+
 _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
@@ -301,3 +317,4 @@ Ratio = Annotated[float, number(0)]
 PositiveRatio = Annotated[float, number(0, open_minimum=True)]
 Factor = Annotated[float, number(1)]
 Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]
+ProbabilityByPosition = Annotated[tuple[float, ...], number_or_list(number(0, 1), what="probabilities")]

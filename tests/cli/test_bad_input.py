@@ -498,6 +498,8 @@ WRITERS = {
     "optimal-gamma": asked("optimal-gamma"),
     "explain": asked("explain"),
     **COMPLETE,
+    "simulate": ["simulate", "--acceptance", "rate=0.8", "--rounds", "1000"],
+    "fit": ["fit", "survival=0.75,0.45,0.3"],
     "resolve": ["resolve", "quickstart"],
     "schema": ["schema", "model"],
 }
