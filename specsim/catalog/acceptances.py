@@ -121,12 +121,13 @@ def _published(written: Any, draft: LocatedDict, target: Any, place: Place, path
         raise InputError([Fault(message, *_place_inside(written, name, place, path)) for name in unknown])
     known = [set(names_of(holder)) for holder in (target, draft)]
     method = "draft_model" if draft["method"] == "measured" else draft["method"]
-    if method not in library.names("acceptance"):
-        if isinstance(method, str) and method in Tagged("method", DRAFTS).by_tag:
-            message = f"no acceptance of the method {method} is published here; give one, such as rate=0.7."
-            raise InputError(Fault(message, place, path))
+    if not isinstance(method, str) or method not in Tagged("method", DRAFTS).by_tag:
         # The method is unknown; validation says so.
         return written
+    if not evidence.chains(method):
+        what = "of whole rounds or of trees" if method in library.names("acceptance") else "not collected here"
+        message = f"what is published of the method {method} is {what}; give an acceptance, such as rate=0.7."
+        raise InputError(Fault(message, place, path))
     asked_at = _place_inside(written, "task", place, path)
     found = evidence.published(method, known[0], known[1], written.get("task", "any"), *asked_at)
     return LocatedDict(found, place, dict.fromkeys(found, place))
@@ -139,8 +140,8 @@ def _place_inside(written: Any, field: str, place: Place, path: str) -> tuple[Pl
 
 
 def names_of(holder: Any) -> list[str]:
-    """Comparable names of the model that a served model or a draft holds."""
-    model = holder.get("model") if isinstance(holder, dict) else None
+    """Comparable names of the model or the head that a served model or a draft holds."""
+    model = (holder.get("model") or holder.get("head")) if isinstance(holder, dict) else None
     if not isinstance(model, dict):
         return []
     aliases = model.get("aliases", ())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from specsim.catalog.library import read_card
+from specsim.acceptance.rates import rate_from_tokens_per_round
+from specsim.catalog import library
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
-from specsim.specs.fields import Factor, Probability, Ratio, record
+from specsim.specs.fields import DraftLength, Factor, Probabilities, Probability, Ratio, record
 
 TASKS = ("chat", "code", "math", "summary", "copy", "translation", "instructions", "questions", "any")
 
@@ -30,11 +32,44 @@ class Row:
     rate: Probability | None = None
     at_least: Probability | None = None
     tokens_per_round: Factor | None = None
+    accepted_per_drafted: Probability | None = None
+    survival: Probabilities | None = None
+    conditional: Probabilities | None = None
+    gamma: DraftLength | None = None
+    tree: str | None = None
+
+    @cached_property
+    def acceptance_rate(self) -> float | None:
+        """The one rate of independent drafts that gives what was published, or its lower bound; None of trees.
+
+        A round over a tree emits more than one over a chain of its depth: no rate of a chain follows from it.
+        """
+        if self.tree is not None:
+            return None
+        if self.rate is not None:
+            return self.rate
+        lengths = self._length
+        if lengths is not None:
+            return float(rate_from_tokens_per_round(*lengths))
+        return self.at_least
 
     @property
-    def acceptance_rate(self) -> float:
-        """The rate, or its lower bound where only that follows from what was published."""
-        return self.rate if self.rate is not None else self.at_least or 0.0
+    def is_bound(self) -> bool:
+        """Whether only a lower bound follows from what was published."""
+        return self.rate is None and self._length is None
+
+    @property
+    def _length(self) -> tuple[float, int] | None:
+        """Tokens per round of a chain and its draft length."""
+        if self.survival is not None:
+            return 1.0 + sum(self.survival), len(self.survival)
+        if self.conditional is not None:
+            return 1.0 + float(np.cumprod(self.conditional).sum()), len(self.conditional)
+        if self.gamma is None:
+            return None
+        if self.accepted_per_drafted is not None:
+            return 1.0 + self.accepted_per_drafted * self.gamma, self.gamma
+        return (self.tokens_per_round, self.gamma) if self.tokens_per_round is not None else None
 
 
 @record
@@ -54,7 +89,7 @@ def published(
     """The document of a published acceptance: quartiles over the pair, else over all drafts of its method.
 
     Args:
-        method: Method of drafting; names the collection.
+        method: Method of drafting, one of which ``chains`` are published.
         target: Comparable names of the target.
         draft: Comparable names of the draft.
         task: One of ``TASKS``.
@@ -66,7 +101,7 @@ def published(
     """
     if task not in TASKS:
         raise InputError(Fault(f"unknown task {shown(task)}. {nearest(task, TASKS)}", place, field))
-    rows = validate(Acceptances, read_card("acceptance", method)).rows
+    rows = chains(method)
     pair = [row for row in rows if row.target in target and row.draft in draft]
     on_task = [row for row in rows if row.task == task]
     pair_on_task = [row for row in pair if row.task == task]
@@ -95,12 +130,25 @@ def published(
     }
 
 
+@lru_cache
+def chains(method: str) -> tuple[Row, ...]:
+    """The published rows of a method from which the acceptance of a chain of drafts follows."""
+    if method in _OF_WHOLE_ROUNDS or method not in library.names("acceptance"):
+        return ()
+    rows = validate(Acceptances, library.read_card("acceptance", method)).rows
+    return tuple(row for row in rows if row.acceptance_rate is not None)
+
+
+_OF_WHOLE_ROUNDS = ("lookup", "lookahead")
+"""Methods whose published tokens per round count rounds in which nothing was found."""
+
+
 def _counted(rows: list[Row]) -> str:
-    bounds = sum(row.rate is None for row in rows)
+    bounds = sum(row.is_bound for row in rows)
     some = f" ({bounds} of them lower bounds)" if bounds else ""
     return f"{len(rows)} published value{'s' if len(rows) > 1 else ''}{some}"
 
 
 def _quartiles(rows: list[Row]) -> tuple[float, float, float]:
-    low, typical, high = np.quantile([row.acceptance_rate for row in rows], [0.25, 0.5, 0.75])
+    low, typical, high = np.quantile([row.acceptance_rate or 0.0 for row in rows], [0.25, 0.5, 0.75])
     return float(low), float(typical), float(high)
