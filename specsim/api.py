@@ -477,7 +477,7 @@ def compare_measurements(
 
 
 def comparisons(found: Compared) -> Table:
-    """One row for every compared quantity."""
+    """One row for every compared quantity, and one for every row without a prediction."""
     return accuracy.comparison_table(found)
 
 

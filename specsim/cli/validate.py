@@ -41,7 +41,7 @@ def command(
     """Predictions against published measurements.
 
     A table sums errors up, by set-up and not by row: the error of a set-up is the median of its rows. CSV and JSON
-    have one row for every compared quantity. Errors are predicted / measured - 1.
+    have one row for every compared quantity, and one for every row that has no prediction, with what is missing. Errors are predicted / measured - 1.
 
     \b
     Examples:

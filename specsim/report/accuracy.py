@@ -12,6 +12,7 @@ from specsim.accuracy.comparison import QUANTITIES, Compared, Comparison
 from specsim.accuracy.fit import POOLED, TYPICAL, Constants, Evidence
 from specsim.accuracy.summary import Errors, best_gammas, sides, summary
 from specsim.report.table import Table
+from specsim.specs.measurement import Measurement
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
@@ -27,26 +28,32 @@ def table_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], assumed: t
 
 COLUMNS = (
     "id", "source", "hardware", "target", "draft", "method", "batch_size", "context_length", "gamma", "tree",
-    "quantity", "measured", "predicted", "relative_error", "set_up", "assumed", "at", "runtime",
+    "quantity", "measured", "predicted", "relative_error", "set_up", "assumed", "at", "runtime", "missing",
 )  # fmt: skip
-"""Columns of a comparison: ``at`` is the size of a point of a curve, in tokens or bytes."""
+"""Columns of a comparison: ``at`` is the size of a point of a curve, in tokens or bytes; ``missing`` is why a row has
+no prediction."""
 
 
 def comparison_table(found: Compared) -> Table:
-    """One row for every compared quantity."""
-    rows = [_row(one) for one in found.comparisons]
+    """One row for every compared quantity, and then one for every row that has no prediction."""
+    rows = [_compared(one) for one in found.comparisons]
+    rows += [{**_what_ran(one.row), "missing": one.missing} for one in found.refused]
     return table_of(rows, COLUMNS, assumed=_assumed(found))
 
 
-def _row(one: Comparison) -> dict[str, Any]:
-    row = one.row
+def _compared(one: Comparison) -> dict[str, Any]:
+    return {
+        **_what_ran(one.row), "quantity": one.quantity, "measured": one.measured, "predicted": one.predicted,
+        "relative_error": one.relative_error, "set_up": one.set_up, "assumed": "; ".join(one.assumed), "at": one.at,
+        "runtime": one.runtime,
+    }  # fmt: skip
+
+
+def _what_ran(row: Measurement) -> dict[str, Any]:
     tree = row.tree or (f"{row.draft_steps}/{row.draft_topk}/{row.verified_tokens}" if row.verified_tokens else "")
     return {
         "id": row.id, "source": row.source, "hardware": row.hardware, "target": row.target, "draft": row.draft,
-        "method": row.method, "batch_size": row.batch, "context_length": row.context, "gamma": row.gamma,
-        "tree": tree, "quantity": one.quantity, "measured": one.measured, "predicted": one.predicted,
-        "relative_error": one.relative_error, "set_up": one.set_up, "assumed": "; ".join(one.assumed), "at": one.at,
-        "runtime": one.runtime,
+        "method": row.method, "batch_size": row.batch, "context_length": row.context, "gamma": row.gamma, "tree": tree,
     }  # fmt: skip
 
 
