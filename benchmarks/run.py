@@ -133,7 +133,7 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
     """The ratio of ``point_of_a_sweep``: 128 batches x 64 contexts x 9 draft lengths."""
     import numpy as np
 
-    from specsim import api
+    from specsim.api import planning
     from specsim.catalog.resolve import read_scenario
 
     batches, contexts = 128, 64
@@ -145,8 +145,8 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
 
     def sweep() -> None:
         seen = 0
-        for block in api.sweep_blocks(resolution):
-            table = api.block_table(block)
+        for block in planning.sweep_blocks(resolution):
+            table = planning.block_table(block)
             seen += len(table)
             for name in table.columns:
                 _ = table.columns[name]

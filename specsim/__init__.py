@@ -11,37 +11,29 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from specsim.api import (
-        Explanation,
-        Table,
-        calibrate,
-        catalog_list,
-        explain,
-        fit,
-        optimal_gamma,
-        resolve,
-        rules,
-        simulate,
-        sweep,
-        validate,
-    )
+    from specsim.api.acceptances import fit, rules, simulate
+    from specsim.api.accuracy import calibrate, validate
+    from specsim.api.cards import catalog_list
+    from specsim.api.planning import explain, optimal_gamma, resolve, sweep
     from specsim.errors import InputError, SpecsimError
+    from specsim.report.explanation import Explanation
+    from specsim.report.table import Table
 
 _HOMES = {
-    "Explanation": "specsim.api",
+    "Explanation": "specsim.report.explanation",
     "InputError": "specsim.errors",
-    "Table": "specsim.api",
-    "calibrate": "specsim.api",
-    "catalog_list": "specsim.api",
+    "Table": "specsim.report.table",
+    "calibrate": "specsim.api.accuracy",
+    "catalog_list": "specsim.api.cards",
     "SpecsimError": "specsim.errors",
-    "explain": "specsim.api",
-    "fit": "specsim.api",
-    "optimal_gamma": "specsim.api",
-    "resolve": "specsim.api",
-    "rules": "specsim.api",
-    "simulate": "specsim.api",
-    "sweep": "specsim.api",
-    "validate": "specsim.api",
+    "explain": "specsim.api.planning",
+    "fit": "specsim.api.acceptances",
+    "optimal_gamma": "specsim.api.planning",
+    "resolve": "specsim.api.planning",
+    "rules": "specsim.api.acceptances",
+    "simulate": "specsim.api.acceptances",
+    "sweep": "specsim.api.planning",
+    "validate": "specsim.api.accuracy",
 }
 
 __all__ = [

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from specsim import api
 from specsim.accuracy.comparison import QUANTITIES, Compared, Comparison, interferes
 from specsim.accuracy.experiments import Anchored, FromPlain, anchored_sources, from_plain_steps
 from specsim.accuracy.fit import POOLED, TYPICAL, Case, Evidence
 from specsim.accuracy.summary import BestGamma, Errors, best_gammas, errors_of, sides, summary
+from specsim.api import accuracy
 from specsim.catalog.compared import cases_of
 from specsim.catalog.measured import Names
 from specsim.catalog.measurements import shipped
@@ -196,8 +196,8 @@ def with_anchor(found: Sequence[Anchored]) -> str:
 
 def page() -> str:
     """The whole page."""
-    shown, _ = api.compare_measurements(None, None, left_out=False)
-    left, _ = api.compare_measurements(None, None, left_out=True)
+    shown, _ = accuracy.compare_measurements(None, None, left_out=False)
+    left, _ = accuracy.compare_measurements(None, None, left_out=True)
     cases = cases_of(shipped(), Names())
     evidence = Evidence(cases)
     side = sides(chosen(left.comparisons, "speedup", lambda c: c.row.tau is not None))
@@ -230,7 +230,7 @@ def page() -> str:
 def main() -> None:
     """Rewrite the page and its picture."""
     (DOCS / "accuracy.md").write_text(page(), encoding="utf-8")
-    left, _ = api.compare_measurements(None, None, left_out=True)
+    left, _ = accuracy.compare_measurements(None, None, left_out=True)
     draw_comparisons(left.comparisons, str(DOCS / PICTURE))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specsim import api
 from specsim.accuracy.fit import TYPICAL
+from specsim.api import accuracy
 from specsim.catalog import library
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,7 +14,7 @@ FITTED = (TYPICAL, "gpt-fast", "huggingface", "huggingface-graphs", "llama.cpp",
 
 def main() -> None:
     """Rewrite every fitted card."""
-    cards = {name: api.calibrate_evidence(runtime=name)[1] for name in FITTED}
+    cards = {name: accuracy.calibrate_evidence(runtime=name)[1] for name in FITTED}
     for name, text in cards.items():
         (ROOT / library.SHELVES["runtime"].folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from specsim.catalog import library
 from specsim.catalog.axes import check_drafts, only_grid_axes, path_axes, set_field
+from specsim.catalog.dump import document_of
 from specsim.catalog.fill import Filler
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.plausible import check_hardware, check_node
@@ -137,3 +138,13 @@ def _thaw(value: Any) -> Any:
     if isinstance(value, LocatedList):
         return LocatedList([_thaw(v) for v in value], value.place, value.places, value.alone)
     return value
+
+
+def resolved_document(resolution: Resolution) -> dict[str, Any]:
+    """The document of a resolution with every field; axes that vary a field stay in its grid as written."""
+    document = document_of(resolution.scenarios[0])
+    written = resolution.document.get("grid", {})
+    document["grid"] |= {
+        path: list(v) if isinstance(v, list) else v for path, v in written.items() if path not in document["grid"]
+    }
+    return document

@@ -39,16 +39,16 @@ def command(
       specsim calibrate --runtime vllm --without "github vllm-project/vllm issue 20780"
       specsim calibrate bench.yaml --runtime vllm --name vllm-here -o vllm-here.yaml
     """
-    from specsim import api
+    from specsim.api import accuracy
     from specsim.cli import render
 
     writes_card = output is not None and output_format is None and output.endswith((".yaml", ".yml"))
     form = "yaml" if writes_card else render.chosen_format(output_format, output)
     if results:
-        table, card, remarks = api.calibrate_results(results, runtime=runtime, aliases=aliases, name=name)
+        table, card, remarks = accuracy.calibrate_results(results, runtime=runtime, aliases=aliases, name=name)
         render.remarks(remarks, quiet)
     else:
-        table, card = api.calibrate_evidence(runtime=runtime, without=without, name=name)
+        table, card = accuracy.calibrate_evidence(runtime=runtime, without=without, name=name)
     if form == "yaml":
         render.deliver([card], output)
     elif form == "json":

@@ -40,10 +40,10 @@ def list_(kind: str | None, output_format: str) -> None:
     Example:
       specsim catalog list model
     """
-    from specsim import api
+    from specsim.api import cards
     from specsim.cli import render
 
-    table = api.catalog_list(kind)
+    table = cards.catalog_list(kind)
     if output_format == "table":
         render.deliver([render.table_text(table, list(table.columns))], None)
     else:

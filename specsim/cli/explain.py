@@ -36,13 +36,13 @@ def command(
       specsim explain --hardware h100 --target llama-3-8b --draft llama-3.2-1b --acceptance rate=0.8 --batch 64
       specsim explain --acceptance rate=0.6 --draft-cost-ratio 0.1
     """
-    from specsim import api
+    from specsim.api import planning
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    resolution = api.point_question(batch_size, context_length, gamma, **question(given))
+    resolution = planning.point_question(batch_size, context_length, gamma, **question(given))
     render.remarks(resolution.remarks, quiet)
-    explanation = api.explain_resolved(resolution, gamma)
+    explanation = planning.explain_resolved(resolution, gamma)
     if form == "csv":
         render.deliver([explanation.operators.to_csv()], output, resolution)
     elif form == "json":

@@ -58,7 +58,7 @@ def command(
       specsim fit --before before.txt --after after.txt --format yaml
       specsim fit survival=0.75,0.60,0.50,0.41
     """
-    from specsim import api
+    from specsim.api import acceptances
     from specsim.cli import render
 
     form = output_format
@@ -66,7 +66,7 @@ def command(
         form = "yaml"
     if form is None:
         form = render.chosen_format(None, output)
-    question = api.fit_question(
+    question = acceptances.fit_question(
         logs=logs,
         before=before,
         after=after,
@@ -77,9 +77,9 @@ def command(
         seed=seed,
     )
     render.remarks(question.recorded.remarks, quiet)
-    found = api.fitted_acceptance(question)
+    found = acceptances.fitted_acceptance(question)
     if form == "yaml":
-        render.deliver([api.fit_yaml(found)], output)
+        render.deliver([acceptances.fit_yaml(found)], output)
     elif form == "csv":
         inputs = {"sources": list(question.recorded.sources), "acceptance": found.document}
         render.deliver_with(found.table.to_csv(), output, inputs, question.seed)

@@ -39,11 +39,11 @@ def command(
       specsim optimal-gamma --hardware h100 --target llama-3-8b --draft llama-3.2-1b --batch 1..64 -o best.csv
       specsim optimal-gamma --acceptance rate=0.8 --draft-cost-ratio 0.1 --all
     """
-    from specsim import api
+    from specsim.api import planning
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    resolution = api.gamma_question(batch_size, context_length, max_gamma, **question(given))
+    resolution = planning.gamma_question(batch_size, context_length, max_gamma, **question(given))
     render.remarks(resolution.remarks, quiet)
-    table = api.all_rows(resolution) if all_gammas else api.best_rows(resolution)
+    table = planning.all_rows(resolution) if all_gammas else planning.best_rows(resolution)
     render.rows(table, form, output, resolution)

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import click
 
 from specsim import __version__
-from specsim.api import resolved_document
-from specsim.catalog.resolve import Resolution
+from specsim.catalog.resolve import Resolution, resolved_document
 from specsim.errors import Fault, InputError, Place, shown
 from specsim.report.table import Cell, Table, closing_lines
 

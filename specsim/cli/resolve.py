@@ -16,7 +16,7 @@ def command(file: str, output: str | None) -> None:
       specsim resolve quickstart
       specsim resolve my-scenario.yaml -o resolved.yaml
     """
-    from specsim import api
+    from specsim.api import planning
     from specsim.cli import render
 
-    render.deliver([api.resolve(file)], output)
+    render.deliver([planning.resolve(file)], output)

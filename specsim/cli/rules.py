@@ -57,12 +57,12 @@ def command(
       specsim rules --target-probs 0.6,0.4 --draft-probs 0.9,0.1 --rule lenience --lenience 0.8 --format json
       specsim rules --target-probs "0.6,0.4;0.5,0.5" --draft-probs "0.9,0.1;0.8,0.2" --rule standard --rule block
     """
-    from specsim import api
+    from specsim.api import acceptances
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
     asked = {"target_probs": target_probs, "draft_probs": draft_probs, "rule": list(rule) or None, "lenience": lenience}
-    table = api.rules(**asked)
+    table = acceptances.rules(**asked)
     if form == "csv":
         render.deliver([table.to_csv()], output, asked)
     elif form == "json":

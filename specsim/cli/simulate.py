@@ -59,11 +59,11 @@ def command(
       specsim simulate --acceptance bursty.yaml --gamma 4 --output-length 256 --batch 8,32
       specsim simulate --acceptance rate=0.8 --policy all --draft-cost-ratio 0.1
     """
-    from specsim import api
+    from specsim.api import acceptances
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    question = api.simulation_question(
+    question = acceptances.simulation_question(
         acceptance=acceptance,
         gamma=gamma,
         rounds=rounds,
@@ -76,9 +76,9 @@ def command(
     render.remarks(question.remarks, quiet)
     runs = len(question.policies or question.gamma)
     with _progress(runs * question.rounds, quiet) as told:
-        table = api.simulated(question, told)
+        table = acceptances.simulated(question, told)
     if form == "csv":
-        render.deliver_with(table.to_csv(), output, api.simulation_document(question), question.seed)
+        render.deliver_with(table.to_csv(), output, acceptances.simulation_document(question), question.seed)
     elif form == "json":
         render.deliver([table.to_json()], output)
     else:

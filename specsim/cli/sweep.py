@@ -36,18 +36,18 @@ def command(config: str, workers: int, output_format: str | None, output: str | 
       specsim sweep --config quickstart
       specsim sweep --config my-scenario.yaml -o rows.csv
     """
-    from specsim import api
+    from specsim.api import planning
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    resolution = api.scenario_question(config)
+    resolution = planning.scenario_question(config)
     render.remarks(resolution.remarks, quiet)
     if form == "csv":
-        blocks = list(api.sweep_blocks(resolution))
+        blocks = list(planning.sweep_blocks(resolution))
         parts = _with_progress(_csv_parts(blocks, workers), len(blocks), quiet)
         render.deliver(parts, output, resolution)
     else:
-        table = api.all_rows(resolution) if form == "json" else api.best_rows(resolution)
+        table = planning.all_rows(resolution) if form == "json" else planning.best_rows(resolution)
         render.rows(table, form, output, resolution)
 
 
@@ -85,7 +85,7 @@ def _leave_signals() -> None:
 
 
 def _csv_text(wanted: tuple[Block, bool]) -> str:
-    from specsim.api import block_table
+    from specsim.api.planning import block_table
 
     block, header = wanted
     return block_table(block).to_csv(header=header)

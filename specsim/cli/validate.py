@@ -41,7 +41,8 @@ def command(
     """Predictions against published measurements.
 
     A table sums errors up, by set-up and not by row: the error of a set-up is the median of its rows. CSV and JSON
-    have one row for every compared quantity, and one for every row that has no prediction, with what is missing. Errors are predicted / measured - 1.
+    have one row for every compared quantity, and one for every row that has no prediction, with what is missing.
+    Errors are predicted / measured - 1.
 
     \b
     Examples:
@@ -49,11 +50,11 @@ def command(
       specsim validate --left-out --by source
       specsim validate --data mine.yaml --aliases names.yaml -o compared.csv
     """
-    from specsim import api
+    from specsim.api import accuracy
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    found, remarks = api.compare_measurements(data, aliases, left_out=left_out, by=by)
+    found, remarks = accuracy.compare_measurements(data, aliases, left_out=left_out, by=by)
     render.remarks(remarks, quiet)
     if picture is not None:
         from specsim.report.picture import draw_comparisons
@@ -62,7 +63,7 @@ def command(
     if form == "table":
         render.deliver(list(_for_the_eye(found, by, screen=output is None)), output)
         return
-    table = api.comparisons(found)
+    table = accuracy.comparisons(found)
     if form == "json":
         render.deliver([table.to_json()], output)
     else:

@@ -250,8 +250,7 @@ def _least_needed(answer: Answer, where: np.ndarray) -> str:
 def _limits(fit: Fit, where: np.ndarray) -> str:
     """The words of the limits that stand against some points."""
     limit, excess, apart_excess = (
-        np.broadcast_to(values, where.shape)[where]
-        for values in (fit.limit, fit.excess_bytes, fit.apart_excess_bytes)
+        np.broadcast_to(values, where.shape)[where] for values in (fit.limit, fit.excess_bytes, fit.apart_excess_bytes)
     )
     # On its own device a draft exceeds memory by more than the target does on the others.
     apart = (apart_excess > 0) & (apart_excess == excess)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import specsim
-from specsim import api
 from specsim.accuracy.comparison import reads_prompts
 from specsim.accuracy.experiments import anchor, anchored_sources, from_plain_steps
 from specsim.accuracy.fit import (
@@ -26,6 +25,7 @@ from specsim.accuracy.fit import (
     with_constants,
 )
 from specsim.accuracy.summary import best_gammas, errors_of, set_up_errors, sides, summary
+from specsim.api import accuracy
 from specsim.catalog import library
 from specsim.catalog.cards import card
 from specsim.catalog.compared import cases_of
@@ -45,12 +45,12 @@ def evidence(cases):
 
 @pytest.fixture(scope="module")
 def left_out():
-    return api.compare_measurements(None, None, left_out=True)[0].comparisons
+    return accuracy.compare_measurements(None, None, left_out=True)[0].comparisons
 
 
 @pytest.fixture(scope="module")
 def shown():
-    return api.compare_measurements(None, None, left_out=False)[0].comparisons
+    return accuracy.compare_measurements(None, None, left_out=False)[0].comparisons
 
 
 def errors(comparisons, quantity, keep=lambda _: True):
