@@ -7,13 +7,19 @@ In a ``console`` block ``$ `` starts a command and ``> `` continues it; a line `
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
+
+from specsim import units
+from specsim.catalog.cards import RECORDS
+from specsim.specs.precision import Precision
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -70,8 +76,7 @@ def shortened(got, like):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_print_what_is_shown(page, tmp_path, request):
-    text = page.read_text(encoding="utf-8")
-    wrong = []
+    text, edits, wrong = page.read_text(encoding="utf-8"), [], []
     for block in BLOCK.finditer(text):
         language, body = block.groups()
         name = re.match(r"# ([\w./-]+\.(?:yaml|py|json))\n", body)
@@ -89,9 +94,14 @@ def test_commands_print_what_is_shown(page, tmp_path, request):
                 continue
             before, after = "\n".join(shown), "\n".join(shortened(got, shown))
             if request.config.getoption("--regenerate") and shown and shown.count("...") <= 1:
-                page.write_text(page.read_text(encoding="utf-8").replace(before, after, 1), encoding="utf-8")
+                start = text.index(f"\n{before}\n", text.index("$ " + command.replace("\n", "\n> "), block.start())) + 1
+                edits.append((start, start + len(before), after))
             else:
                 wrong.append(f"$ {command}\n{after}")
+    for start, end, after in reversed(edits):
+        text = text[:start] + after + text[end:]
+    if edits:
+        page.write_text(text, encoding="utf-8")
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -106,3 +116,25 @@ def test_generated_pages_are_fresh():
         [sys.executable, ROOT / "tools" / "write_reference.py", "--check"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_field_of_a_card_is_described():
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "reference" / "cards.md").read_text(encoding="utf-8")))
+    seen, missing = set(), []
+
+    def look(kind):
+        for part in get_args(kind):
+            look(part)
+        if not isinstance(kind, type) or not dataclasses.is_dataclass(kind) or kind in {*seen, Precision}:
+            return
+        seen.add(kind)
+        hints = get_type_hints(kind, include_extras=True)
+        for field in dataclasses.fields(kind):
+            if units.written_name(field.name) not in words:
+                missing.append(f"{kind.__name__}.{units.written_name(field.name)}")
+            look(hints[field.name])
+
+    for record in RECORDS.values():
+        look(record)
+    assert len(seen) > 40
+    assert not missing
