@@ -198,7 +198,7 @@ def page() -> str:
     """The whole page."""
     shown, _ = accuracy.compare_measurements(None, None, left_out=False)
     left, _ = accuracy.compare_measurements(None, None, left_out=True)
-    cases = cases_of(shipped(), Names())
+    cases = cases_of(shipped(), Names())[0]
     evidence = Evidence(cases)
     side = sides(chosen(left.comparisons, "speedup", lambda c: c.row.tau is not None))
     best = best_gammas(left.comparisons)

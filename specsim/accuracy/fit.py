@@ -111,6 +111,11 @@ class Case:
         """Whether tokens per round and speedup were measured."""
         return self.row.tau is not None and self.row.speedup is not None and self.set_up.shape is not None
 
+    @property
+    def tells(self) -> bool:
+        """Whether a constant follows from it."""
+        return self.has_round or (self.measured_plain_seconds is not None and not interferes(self.row))
+
     def speedup(self, constants: Constants) -> float:
         """Plain / speculative time per output token, with the measured tokens per round."""
         tokens = self.set_up.tokens_per_round or 1.0
@@ -209,6 +214,17 @@ class Evidence:
             values = [constants[name] for constants in known if name in constants]
             found[name] = float(np.median(values)) if values and name != "token_overhead_seconds" else nothing
         return {**found, step: found[step] * found[layer]}
+
+
+def misfits(cases: Iterable[Case], constants: Constants) -> Array:
+    """|predicted / measured - 1| of all measured steps and speedups under constants, of which all must be there."""
+    found = []
+    for case in cases:
+        if (seconds := case.measured_plain_seconds) is not None and not interferes(case.row):
+            found.append(case.plain_seconds(constants) / seconds - 1)
+        if case.has_round and case.row.speedup is not None:
+            found.append(case.speedup(constants) / case.row.speedup - 1)
+    return np.abs(np.array(found))
 
 
 def _weights(cases: Sequence[Case], keys: Sequence[str]) -> Array:

@@ -11,7 +11,7 @@ from specsim.accuracy.fit import TYPICAL, Evidence
 from specsim.accuracy.summary import GROUPS
 from specsim.catalog import calibration, library, measurements
 from specsim.catalog.compared import compare
-from specsim.catalog.measured import Names
+from specsim.catalog.measured import Names, unknown_engines
 from specsim.errors import Fault, InputError, Place, nearest
 from specsim.report import accuracy
 from specsim.report.table import Table
@@ -59,6 +59,8 @@ def compare_measurements(
     if data is not None:
         rows, remarks = measurements.read_measurements(_file(data, "data"))
     names = Names(measurements.read_aliases(_file(aliases, "aliases")) if aliases is not None else None)
+    if data is not None:
+        remarks += tuple(unknown_engines(rows, names))
     return compare(rows, names, left_out=left_out), remarks
 
 
@@ -121,10 +123,11 @@ def calibrate_results(
     rows = [row for found, _ in read for row in found]
     names = measurements.read_aliases(_file(aliases, "aliases")) if aliases is not None else {}
     base = calibration.runtime_of(runtime or TYPICAL)
-    constants = calibration.fit_results(rows, base, names)
-    told = {units.written_name(field): f"fitted to {len(rows)} rows of benchmark results" for field in constants}
-    card = calibration.runtime_card(base, constants, name or "my-runtime", told, {})
-    return accuracy.fitted_table(constants, len(rows)), card, tuple(note for _, notes in read for note in notes)
+    found = calibration.fit_results(rows, base, names)
+    told = {units.written_name(field): f"fitted to {found.rows} rows of benchmark results" for field in found.constants}
+    card = calibration.runtime_card(base, found.constants, name or "my-runtime", told, {})
+    remarks = tuple(note for _, notes in read for note in notes) + found.remarks
+    return accuracy.fitted_table(found.constants, found.rows, found.misfits), card, remarks
 
 
 def _file(path: str | Path, parameter: str) -> Path:

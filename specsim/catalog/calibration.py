@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from specsim import units
-from specsim.accuracy.fit import OF_STEPS, Constants, Evidence, fit_rounds, fit_steps
+from specsim.accuracy.fit import (
+    OF_ROUNDS,
+    OF_STEPS,
+    TYPICAL,
+    Constants,
+    Evidence,
+    fit_rounds,
+    fit_steps,
+    misfits,
+)
 from specsim.catalog import library
 from specsim.catalog.cards import card
 from specsim.catalog.compared import cases_of
@@ -25,7 +37,7 @@ from specsim.specs.runtime import Runtime
 
 def published_evidence() -> Evidence:
     """What the shipped measurements tell."""
-    return Evidence(cases_of(shipped(), Names()))
+    return Evidence(cases_of(shipped(), Names())[0])
 
 
 def known_runtime(name: str) -> str:
@@ -65,9 +77,22 @@ def read_results(path: Path) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            lines = [(reader.line_num, row) for row in reader]
+            lines, header = [(reader.line_num, row) for row in reader], list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(Fault(f"cannot be read as CSV: {error}.", Place(str(path)))) from None
+    if len(header) == 1 and ";" in header[0]:
+        raise InputError(Fault("columns are separated by semicolons; expected commas.", Place(str(path), 1)))
+    faults = []
+    for name in sorted({name for name in header if header.count(name) > 1}):
+        faults.append(Fault(f"the column {shown(name)} stands there more than once.", Place(str(path), 1)))
+    for number, row in lines:
+        if None in row or None in row.values():
+            found = len(header) + len(row.get(None, ())) - sum(value is None for value in row.values())
+            faults.append(
+                Fault(f"expected {len(header)} values, as in the first line, found {found}.", Place(str(path), number))
+            )
+    if faults:
+        raise InputError(faults)
     rows, places = [], []
     for number, row in lines:
         place = Place(str(path), number)
@@ -83,21 +108,61 @@ def _fill_in(row: LocatedDict, number: int) -> None:
     row.setdefault("kind", "speculative" if "method" in row else "baseline")
 
 
-def fit_results(rows: Sequence[Measurement], base: Runtime, aliases: dict[str, str]) -> Constants:
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """What benchmark results tell of a runtime.
+
+    Attributes:
+        constants: Those that were fitted.
+        rows: How many rows they follow from.
+        misfits: |predicted / measured - 1| of every step and speedup under them.
+        remarks: What was left out, and what looks wrong.
+    """
+
+    constants: Constants
+    rows: int
+    misfits: NDArray[np.float64]
+    remarks: tuple[str, ...]
+
+
+def fit_results(rows: Sequence[Measurement], base: Runtime, aliases: dict[str, str]) -> Calibrated:
     """Constants that benchmark results of one runtime tell; a single plain row tells the cost per layer.
 
     Raises:
         InputError: If no row tells any.
     """
-    cases = [replace(case, set_up=_under(case.set_up, base)) for case in cases_of(rows, Names(aliases))]
-    steps = fit_steps(cases)
+    names = Names(aliases)
+    mapped, refused = cases_of(rows, names)
+    cases = [replace(case, set_up=_under(case.set_up, base)) for case in mapped]
+    telling = [case for case in cases if case.tells]
+    remarks = [f"{one.row.id} is left out. Missing or impossible: {one.missing}" for one in refused]
+    remarks += [f"{case.row.id} is left out: {_WANTED}." for case in cases if not case.tells]
+    remarks += [
+        f"{case.row.id} ran under {case.runtime} by its own account, and is taken as {base.name}."
+        for case in mapped
+        if "engine" not in case.assumed and base.name != TYPICAL and case.runtime not in (base.name, *base.aliases)
+    ]
+    steps = fit_steps(telling)
     known: Constants = {name: getattr(base, name) for name in OF_STEPS} | steps
-    rounds = fit_rounds(cases, known)
-    found = {**steps, **rounds}
+    found = {**steps, **fit_rounds(telling, known)}
     if not found:
-        wanted = "hardware, target, batch and ms_per_token or tokens_per_s, under names that are known"
-        raise InputError(Fault(f"no row tells a constant: expected {wanted}. See: specsim validate --data."))
-    return found
+        raise InputError(
+            [Fault(f"no row tells a constant: {_WANTED}. See: specsim validate --data."), *map(Fault, remarks)]
+        )
+    at_floor = [units.written_name(name) for name in (*OF_STEPS[:1], *OF_ROUNDS) if found.get(name) == 0]
+    if at_floor:
+        remarks.append(
+            f"{' and '.join(at_floor)} came out as 0: what was measured is as fast as the kernels alone, or faster; "
+            "check hardware, number format, tensor parallelism and units."
+        )
+    whole = {name: getattr(base, name) for name in (*OF_STEPS, *OF_ROUNDS, "tree_factor")} | found
+    return Calibrated(found, len(telling), misfits(telling, whole), tuple(remarks))
+
+
+_WANTED = (
+    "expected a time per token (ms_per_token) or a throughput (tokens_per_s), or tau with speedup, "
+    "beside hardware, target and batch"
+)
 
 
 def _under(set_up: Any, runtime: Runtime) -> Any:

@@ -13,17 +13,18 @@ from specsim.catalog.measurements import shipped
 from specsim.specs.measurement import Measurement
 
 
-def cases_of(rows: Iterable[Measurement], names: Names) -> list[Case]:
-    """The rows of decoding that can be mapped, as cases for fits."""
-    found = []
+def cases_of(rows: Iterable[Measurement], names: Names) -> tuple[list[Case], list[Refusal]]:
+    """The rows of decoding as cases for fits, and those that cannot be mapped."""
+    found, refused = [], []
     for row in rows:
         if row.kind in ("baseline", "speculative"):
             try:
                 mapped = map_row(row, names)
-            except Refused:
+            except Refused as missing:
+                refused.append(Refusal(row, str(missing)))
                 continue
             found.append(Case(row, mapped.set_up, mapped.assumed))
-    return found
+    return found, refused
 
 
 def compare(rows: Sequence[Measurement], names: Names, *, left_out: bool = False) -> Compared:
@@ -35,7 +36,7 @@ def compare(rows: Sequence[Measurement], names: Names, *, left_out: bool = False
         left_out: Predict each row by constants of its runtime that were fitted without its source, and not by those
             of the runtime's card.
     """
-    evidence = Evidence(cases_of(shipped(), Names())) if left_out else None
+    evidence = Evidence(cases_of(shipped(), Names())[0]) if left_out else None
     comparisons: list[Comparison] = []
     refused, silent = [], []
     for row in rows:

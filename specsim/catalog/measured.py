@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from specsim.accuracy.possible import impossible
 from specsim.accuracy.set_up import SetUp, Shape
 from specsim.catalog import library
 from specsim.catalog.cards import card
 from specsim.cost.machine import Machine
-from specsim.errors import Contradiction
+from specsim.errors import Contradiction, nearest
 from specsim.specs.acceptance import Independent
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import (
@@ -78,7 +79,8 @@ class Names:
         """
         found = self.find(kind, name)
         if found is None:
-            raise Refused(f"no {library.SHELVES[kind].what} is known as {name!r}")
+            close = nearest(library.comparable(name), library.names(kind), list_all_up_to=0)
+            raise Refused(f"no {library.SHELVES[kind].what} is known as {name!r}" + (f"; {close}" if close else ""))
         return _card(kind, found)
 
 
@@ -108,7 +110,8 @@ def _spellings(name: str) -> list[str]:
 
 
 _FORMATS = {
-    "bf16": "bf16", "fp16": "fp16", "fp8": "fp8-w8a8", "int8": "int8-w8a16", "int4": "int4-w4a16-g128",
+    "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16",
+    "fp8": "fp8-w8a8", "int8": "int8-w8a16", "int4": "int4-w4a16-g128",
     "nvfp4": "nvfp4", "fp4": "nvfp4", "mxfp4": "mxfp4", "nf4": "int4-w4a16-g128",
 }  # fmt: skip
 
@@ -126,7 +129,7 @@ def _precision(dtype: str, name: str, model: Model, hardware: Hardware, assumed:
     elif (known := _FORMATS.get(text.partition("-")[0])) is not None:
         found = PRECISIONS[known]
     elif text:
-        raise Refused(f"no number format is known as {dtype!r}")
+        raise Refused(f"no number format is known as {dtype!r}; {nearest(text, [*_FORMATS, *PRECISIONS])}")
     else:
         assumed.append("dtype")
         found = model.published_precision or PRECISIONS[sixteen]
@@ -165,6 +168,8 @@ def map_row(row: Measurement, names: Names) -> Mapped:
         draft = _draft(row, names, target, assumed)
         shape = _shape(row, draft, assumed)
         set_up = replace(set_up, draft=draft, shape=shape, tokens_per_round=_tokens_per_round(row, shape))
+    if (contradiction := impossible(row, set_up)) is not None:
+        raise Refused(contradiction)
     return Mapped(set_up, tuple(dict.fromkeys(assumed)))
 
 
@@ -192,24 +197,36 @@ def _cached(row: Measurement, hardware: Hardware) -> str:
 
 
 def _runtime(row: Measurement, names: Names, assumed: list[str]) -> Runtime:
-    """The runtime whose name stands first in what the source says of the engine."""
-    text = row.engine.lower()
-    if (own := names.aliases.get(library.comparable(row.engine))) is not None and row.engine:
+    found = _named_runtime(row.engine, names)
+    if found is None:
+        assumed.append("engine")
+    typical: Runtime = _card("runtime", "typical")
+    return found or typical
+
+
+def _named_runtime(engine: str, names: Names) -> Runtime | None:
+    """The runtime whose name stands first in what a source says of the engine, None if there is none."""
+    if engine and (own := names.aliases.get(library.comparable(engine))) is not None:
         named: Runtime = _card("runtime", own)
         return named
     found = []
     for name in library.names("runtime"):
         runtime: Runtime = _card("runtime", name)
         for alias in (runtime.name, *runtime.aliases):
-            at = text.find(alias.lower())
+            at = engine.lower().find(alias.lower())
             if at >= 0:
                 found.append((at, -len(alias), name))
-    if found:
-        first: Runtime = _card("runtime", min(found)[2])
-        return first
-    assumed.append("engine")
-    typical: Runtime = _card("runtime", "typical")
-    return typical
+    first: Runtime | None = _card("runtime", min(found)[2]) if found else None
+    return first
+
+
+def unknown_engines(rows: Iterable[Measurement], names: Names) -> list[str]:
+    """A remark for each engine that no runtime is known for."""
+    engines = dict.fromkeys(row.engine for row in rows if row.engine and _named_runtime(row.engine, names) is None)
+    return [
+        f"no runtime is known as {engine!r}, so typical stands for it. {nearest(engine, library.names('runtime'))}"
+        for engine in engines
+    ]
 
 
 def _served(
@@ -279,10 +296,12 @@ def _shape(row: Measurement, draft: AnyDraft, assumed: list[str]) -> Shape:
             return Shape(*(int(found[name]) for name in ("levels", "width", "verified")))
     if row.tree_size and row.tree_depth:
         return Shape(row.tree_depth, max(round(row.tree_size / row.tree_depth), 1), row.tree_size + 1)
-    if row.gamma:
+    if row.gamma and (not row.tree or re.fullmatch(r"(\d+) steps, (\d+) verified tokens", row.tree)):
         return Shape(row.gamma, 1, row.gamma + 1)
     if (found := re.search(r"(\d+) draft tokens \(incl\. root\)", row.tree)) is not None:
         return Shape(int(found[1]) - 1, 1, int(found[1]))
+    if row.gamma:
+        raise Refused(f"the shape of the tree {row.tree!r}: expected draft_steps, draft_topk and verified_tokens")
     if (default := _DEFAULT_SHAPES.get(row.method)) is not None:
         assumed.append("draft shape")
         return default

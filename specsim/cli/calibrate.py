@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from specsim.cli.options import output_options
+from specsim.errors import Fault, InputError, Place
 
 
 @click.command("calibrate", context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,6 +45,10 @@ def command(
 
     writes_card = output is not None and output_format is None and output.endswith((".yaml", ".yml"))
     form = "yaml" if writes_card else render.chosen_format(output_format, output)
+    if results and without is not None:
+        raise InputError(Fault("results are fitted alone: no source to leave out.", Place(parameter="without")))
+    if form == "yaml" and not results and runtime is None:
+        raise InputError(Fault("a card is of one runtime: give its name, or results.", Place(parameter="runtime")))
     if results:
         table, card, remarks = accuracy.calibrate_results(results, runtime=runtime, aliases=aliases, name=name)
         render.remarks(remarks, quiet)

@@ -76,6 +76,8 @@ def _for_the_eye(found: Compared, by: str, *, screen: bool) -> list[str]:
 
     table = summary_table(found, by)
     columns = [name for name in SUMMARY if by != "quantity" or name != "group"]
+    if not found.comparisons:
+        return ["0 comparisons\n", *(f"{line}\n" for line in told(found))]
     return [
         f"{len(found.comparisons)} comparisons; errors by set-up, as fractions\n\n",
         render.table_text(table, columns, screen=screen),

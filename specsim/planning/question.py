@@ -78,7 +78,7 @@ def plain_step(target: ServedModel, batch_size: ArrayLike, context_length: Array
     return Pass(target, np.asarray(batch_size, dtype=float), np.ones(()), np.asarray(context_length, dtype=float))
 
 
-_MOST_TIMES = 100
+MOST_TIMES = 100
 """No software takes so many times what its kernels take."""
 
 
@@ -98,7 +98,7 @@ def anchored(machine: Machine, target: ServedModel, plain_step_seconds: float, b
             f"the {least * 1e3:.4g} ms that {machine.hardware.name} needs under runtime {machine.runtime.name} "
             "without any cost per layer; check hardware, precision and tensor parallelism."
         )
-    if plain_step_seconds > _MOST_TIMES * least:
+    if plain_step_seconds > MOST_TIMES * least:
         raise InputError(
             f"A plain step of {plain_step_seconds * 1e3:g} ms at batch {batch}, context {context} is "
             f"{plain_step_seconds / least:.0f} times the {least * 1e3:.4g} ms that the kernels need on "

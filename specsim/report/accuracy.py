@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,16 +106,20 @@ _MOST_REASONS = 12
 
 
 def _refusals(found: Compared) -> list[str]:
-    if not found.refused:
-        return []
-    reasons: dict[str, int] = {}
-    for one in found.refused:
-        reasons[one.missing] = reasons.get(one.missing, 0) + 1
-    ordered = sorted(reasons.items(), key=lambda item: -item[1])
-    shown = [f"{reason} ({count})" for reason, count in ordered[:_MOST_REASONS]]
-    more = len(ordered) - _MOST_REASONS
-    rest = f", and {more} more reasons" if more > 0 else ""
-    return [f"No prediction for {len(found.refused)} rows, for want of: {', '.join(shown)}{rest}."]
+    """Rows without a prediction: each with its reason where they are few, else how many for which reason."""
+    lines = []
+    if len(found.refused) <= _MOST_REASONS:
+        lines += [f"No prediction for {one.row.id}. Missing or impossible: {one.missing}" for one in found.refused]
+    else:
+        reasons = Counter(one.missing.partition(";")[0] for one in found.refused).most_common()
+        shown = [f"{reason} ({count})" for reason, count in reasons[:_MOST_REASONS]]
+        rest = f", and {len(reasons) - _MOST_REASONS} more reasons" if len(reasons) > _MOST_REASONS else ""
+        lines.append(f"No prediction for {len(found.refused)} rows, for want of: {', '.join(shown)}{rest}.")
+    silent = [row for row in found.without_times if row.kind != "acceptance"]
+    if silent:
+        some = ", ".join(row.id for row in silent[:_MOST_REASONS]) + (", ..." if len(silent) > _MOST_REASONS else "")
+        lines.append(f"No time, ratio or speedup that is predicted stands in {len(silent)} rows: {some}.")
+    return lines
 
 
 CONSTANTS = ("runtime", "constant", "value", "unit", "low", "high", "own", "sources")
@@ -135,7 +140,11 @@ def constants_table(evidence: Evidence, runtimes: Sequence[str], without: str | 
                 "low": low * scale, "high": high * scale,
                 "own": constant in own, "sources": "; ".join(sources) if constant in own else "typical",
             })  # fmt: skip
-    return table_of(rows, CONSTANTS)
+    unknown = [name for name in runtimes if not evidence.own_constants(name, without)]
+    assumed = tuple(
+        f"no published measurement tells a constant of {name}: these are those of typical" for name in unknown
+    )
+    return table_of(rows, CONSTANTS, assumed)
 
 
 def origins(evidence: Evidence, runtime: str, without: str | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -162,10 +171,12 @@ def _unit(constant: str) -> tuple[str, float]:
     return ("us", 1e6) if constant.endswith("_seconds") else ("", 1.0)
 
 
-def fitted_table(found: Constants, rows: int) -> Table:
-    """Constants that a user's own results tell."""
+def fitted_table(found: Constants, rows: int, misfits: np.ndarray) -> Table:
+    """Constants that a user's own results tell, and how far off these results are under them."""
     cells = []
     for constant, value in found.items():
         unit, scale = _unit(constant)
         cells.append({"constant": constant.removesuffix("_seconds"), "value": value * scale, "unit": unit})
-    return table_of(cells, ("constant", "value", "unit"), assumed=(f"fitted to {rows} rows",))
+    off = f"{np.median(misfits):.1%} at the median, {misfits.max():.1%} at most"
+    told = f"fitted to {rows} row{'s' if rows > 1 else ''}, which {'are' if rows > 1 else 'is'} off by {off}"
+    return table_of(cells, ("constant", "value", "unit"), assumed=(told,))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from specsim.specs.fields import Count, Flag, Kind, Probability, choice, number, record, whole
+from specsim.specs.fields import Count, Flag, Kind, Length, Probability, choice, number, record, whole
 
 Number = Annotated[float, number(0)]
 Positive = Annotated[float, number(0, open_minimum=True)]
-Length = Annotated[int, whole(0)]
+Levels = Annotated[int, whole(0)]
 
 
 def _read_curve(value: object) -> tuple[tuple[int, float], ...]:
@@ -73,7 +73,7 @@ class Measurement:
     context: Length | None = None
     output: Length | None = None
     temperature: Number | None = None
-    gamma: Length | None = None
+    gamma: Levels | None = None
     tree: str = ""
     tree_size: Count | None = None
     tree_depth: Count | None = None

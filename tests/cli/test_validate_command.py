@@ -99,7 +99,7 @@ def test_a_file_of_ones_own(run, tmp_path):
 def test_names_of_ones_own(run, tmp_path):
     (tmp_path / "mine.yaml").write_text(PLAIN.replace("Llama-3.1-8B-Instruct", "prod-model"), encoding="utf-8")
     _, out, _ = run("validate", "--data", "mine.yaml")
-    assert "no model is known as 'prod-model' (1)" in out
+    assert "No prediction for a-1. Missing or impossible: no model is known as 'prod-model'" in out
     (tmp_path / "names.yaml").write_text("prod-model: llama-3.1-8b\n", encoding="utf-8")
     _, out, _ = run("validate", "--data", "mine.yaml", "--aliases", "names.yaml", "--format", "csv")
     assert len(rows_of(out)) == 1
@@ -203,7 +203,17 @@ def test_results_in_csv(run, tmp_path):
         ("mine.yaml", "- {hardware: h100}\n", "no row tells a constant"),
         ("mine.csv", "hardware,batch\nh100,0\n", "mine.csv, line 2, batch: expected a whole number"),
         ("mine.csv", "", "no row tells a constant"),
+        ("mine.csv", "hardware;batch\nh100;1\n", "columns are separated by semicolons"),
+        ("mine.csv", "hardware,batch\nh100\n", "mine.csv, line 2: expected 2 values, as in the first line, found 1"),
+        ("mine.csv", "hardware,hardware\nh100,a100\n", "the column 'hardware' stands there more than once"),
         ("mine.yaml", "rows: []\n", "expected a YAML list of rows"),
+        ("mine.yaml", PLAIN.replace("llama", "lama").replace("Llama", "lama"), "Nearest: llama-3.1-8b"),
+        ("mine.yaml", PLAIN.replace("7.1", "0.0071"), "0.0071 ms, of which kernels need 5.99"),
+        ("mine.yaml", PLAIN.replace("7.1", "7100"), "is it in milliseconds, and of one step?"),
+        ("mine.yaml", ROUND.replace("tau: 2.4", "tau: 9"), "9, where 1 to 4 are possible"),
+        ("mine.yaml", PLAIN.replace("batch: 1", "batch: 100000"), "memory: batch 100000 at context 1024 needs"),
+        ("mine.yaml", PLAIN.replace("7.1", "7.1, tokens_per_s: 10"), "ms_per_token and tokens_per_s differ by 14.1"),
+        ("mine.yaml", ROUND.replace("gamma: 3", "gamma: 3, tree: 60 nodes"), "the shape of the tree '60 nodes'"),
     ],
 )
 def test_results_that_tell_nothing(run, tmp_path, name, text, words):
@@ -212,6 +222,71 @@ def test_results_that_tell_nothing(run, tmp_path, name, text, words):
     assert (code, out) == (2, "")
     assert words in err
     assert not (tmp_path / "card.yaml").exists()
+
+
+def test_what_is_left_out_is_said_and_not_counted(run, tmp_path):
+    other = PLAIN.replace("a-1", "a-2").replace("Llama-3.1-8B-Instruct", "lama-3.1-8b")
+    silent = PLAIN.replace("a-1", "a-3").replace("ms_per_token", "ms_per_tokn")
+    (tmp_path / "mine.yaml").write_text(PLAIN + other + silent, encoding="utf-8")
+    code, out, err = run("calibrate", "mine.yaml", "--runtime", "vllm")
+    assert code == 0
+    assert "fitted to 1 row, which is off by 0.0%" in out
+    assert "a-2 is left out. Missing or impossible: no model is known as 'lama-3.1-8b'; Nearest: llama-3.1-8b" in err
+    assert "a-3 is left out: expected a time per token" in err
+
+
+def test_results_that_disagree_show_it(run, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PLAIN + PLAIN.replace("a-1", "a-2").replace("7.1", "14.2"), encoding="utf-8")
+    _, out, _ = run("calibrate", "mine.yaml", "--runtime", "vllm")
+    assert "fitted to 2 rows, which are off by 25.1% at the median, 49.8% at most" in out
+
+
+def test_results_of_another_engine_and_faster_than_kernels_are_remarked(run, tmp_path):
+    text = PLAIN.replace("engine: vllm", "engine: sglang").replace("7.1", "4")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    _, _, err = run("calibrate", "mine.yaml", "--runtime", "vllm")
+    assert "a-1 ran under sglang by its own account, and is taken as vllm." in err
+    assert "layer_overhead came out as 0" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-o", "card.yaml"), "--runtime: a card is of one runtime"),
+        (("mine.yaml", "--without", "x"), "--without: results are fitted alone"),
+    ],
+)
+def test_options_that_go_with_nothing(run, tmp_path, arguments, words):
+    (tmp_path / "mine.yaml").write_text(PLAIN, encoding="utf-8")
+    code, out, err = run("calibrate", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert not (tmp_path / "card.yaml").exists()
+
+
+def test_a_runtime_that_nobody_measured_says_so(run):
+    assert "no published measurement tells a constant of ideal" in run("calibrate", "--runtime", "ideal")[1]
+
+
+def test_an_engine_that_is_not_known_is_told(run, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PLAIN.replace("engine: vllm", "engine: vlm"), encoding="utf-8")
+    _, _, err = run("validate", "--data", "mine.yaml")
+    assert "no runtime is known as 'vlm', so typical stands for it. Nearest: vllm." in err
+
+
+def test_rows_with_nothing_to_predict_are_named(run, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PLAIN.replace("ms_per_token", "ms_per_tokn"), encoding="utf-8")
+    _, out, _ = run("validate", "--data", "mine.yaml")
+    assert "No time, ratio or speedup that is predicted stands in 1 rows: a-1." in out
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "H100 PCIe", "Tesla T4"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_names_as_tools_print_them(run, tmp_path, name, dtype):
+    text = PLAIN.replace("hardware: h100", f"hardware: {name}").replace("dtype: bf16", f"dtype: {dtype}")
+    (tmp_path / "mine.yaml").write_text(text.replace("Llama-3.1-8B-Instruct", "llama-3.2-1b"), encoding="utf-8")
+    _, out, _ = run("validate", "--data", "mine.yaml")
+    assert out.startswith("1 comparisons")
 
 
 def test_a_result_that_is_not_there(run):
