@@ -23,6 +23,7 @@ from specsim.specs.acceptance import (
     Length,
     Point,
     Positional,
+    Ranks,
     Regimes,
     Simple,
     Survival,
@@ -234,6 +235,9 @@ def process_of(spec: Point) -> AcceptanceProcess:
             before = (1.0, *spec.survival)
             conditional = tuple(x / b if b > 0 else 0.0 for x, b in zip(spec.survival, before, strict=False))
             return Conditional(conditional, recorded=len(spec.survival))
+        case Ranks():
+            first = tuple(ranks[0] for ranks in spec.ranks)
+            return Conditional(first, recorded=len(first) if len(first) > 1 else None)
         case Length():
             return _effective(spec.tokens_per_round, spec.gamma)
         case Drafted():

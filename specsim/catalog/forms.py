@@ -14,6 +14,7 @@ FORMS = {
     "survival": "survival=0.75,0.45,0.30 (unconditional, what vLLM prints per position)",
     "drafted": "drafted=0.5@3 (accepted / drafted at gamma 3, what engines call acceptance rate)",
     "length": "length=2.5@3 (tokens per round at gamma 3, bonus included)",
+    "ranks": "ranks=0.6,0.2,0.1 (of the children of rank 1, 2, 3 in a token tree)",
     "task": "task=chat (published values)",
 }
 
@@ -63,6 +64,9 @@ def _read(text: str) -> tuple[dict[str, Any], str | None]:
     if form in ("conditional", "survival"):
         kind = "positional" if form == "conditional" else "survival"
         return {"kind": kind, form: [_number(part, form) for part in value.split(",")]}, None
+    if form == "ranks":
+        levels = [[_number(part, form) for part in level.split(",")] for level in value.split(";")]
+        return {"kind": "ranks", "ranks": levels if len(levels) > 1 else levels[0]}, None
     share, at, gamma = value.partition("@")
     if not at:
         raise ValueError(f"expected the draft length after @, as in {FORMS[form]}, found {shown(text)}.")

@@ -15,12 +15,17 @@ from specsim.specs.fields import (
     Probabilities,
     Probability,
     ProbabilityByPosition,
+    RanksByLevel,
     Tagged,
     record,
 )
 from specsim.specs.fields import (
     Length as Tokens,
 )
+
+
+_SUM_WITHIN = 1e-6
+"""Probabilities that people write sum to 1 as nearly as this."""
 
 
 @record
@@ -109,12 +114,36 @@ class Drafted:
         return f"drafted={self.accepted_per_drafted:g}@{self.gamma}"
 
 
-Simple = Independent | Positional | Survival | Length | Drafted
-_SIMPLE = (Independent, Positional, Survival, Length, Drafted)
+@record
+class Ranks:
+    """Acceptance of the candidates of a token tree by their rank.
 
-_SUM_WITHIN = 1e-6
-"""Probabilities that people write sum to 1 as nearly as this."""
+    Entry r is the probability that the child of rank r is the one that goes on, once its parent was accepted. A chain
+    has the children of rank 1 alone.
 
+    Attributes:
+        ranks: One list for every level, or one for each, of which the last holds beyond.
+    """
+
+    kind: Literal["ranks"] = "ranks"
+    ranks: RanksByLevel
+
+    def __post_init__(self) -> None:
+        for level, ranks in enumerate(self.ranks, start=1):
+            total = math.fsum(ranks)
+            if total > 1 + _SUM_WITHIN:
+                which = f"Those of level {level}" if len(self.ranks) > 1 else "They"
+                sentence = f"One child at most is accepted: probabilities of ranks sum to at most 1. {which} sum to "
+                raise Contradiction(f"{sentence}{total:.9g}.", "ranks")
+
+    @property
+    def label(self) -> str:
+        """The command-line form."""
+        return f"ranks={';'.join(map(_listed, self.ranks))}"
+
+
+Simple = Independent | Positional | Survival | Length | Drafted | Ranks
+_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks)
 
 @record
 class Regime:
@@ -125,18 +154,27 @@ class Regime:
             position in the round, of which the last holds beyond the list.
         mean_run_tokens: Mean length of such a stretch [tokens]; it has no end if absent.
         token_share: Share of all tokens that lie in such stretches; follows from the runs if absent.
+        further_ranks: In token trees, the probability that the child of rank 2, 3, ... is the one that goes on.
     """
 
     acceptance_probability: ProbabilityByPosition
     mean_run_tokens: Factor | None = None
     token_share: Probability | None = None
+    further_ranks: Probabilities | None = None
+
+    def __post_init__(self) -> None:
+        total = max(self.acceptance_probability) + math.fsum(self.further_ranks or ())
+        if self.further_ranks and total > 1 + _SUM_WITHIN:
+            sentence = f"One child at most is accepted: with acceptance_probability these sum to {total:.9g}."
+            raise Contradiction(sentence, "further_ranks")
 
     @property
     def label(self) -> str:
         """Probabilities and run."""
         run = "" if self.mean_run_tokens is None else f" for {self.mean_run_tokens:g}"
         share = "" if self.token_share is None else f" of {self.token_share:.4g}"
-        return "/".join(f"{value:.4g}" for value in self.acceptance_probability) + run + share
+        further = "".join(f"+{value:.4g}" for value in self.further_ranks or ())
+        return "/".join(f"{value:.4g}" for value in self.acceptance_probability) + further + run + share
 
 
 @record

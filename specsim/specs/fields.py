@@ -222,6 +222,22 @@ def number_or_list(kind: Kind, *, what: str) -> Kind:
     )
 
 
+def lists_by_level(kind: Kind, *, what: str) -> Kind:
+    """One list for every level of a tree, or a list of lists, one for each level; read as a tuple of tuples."""
+    one = tuple_of(kind, what=what)
+    several = tuple_of(one, what=f"lists of {what}")
+
+    def read(value: object) -> tuple[tuple[Any, ...], ...]:
+        nested = isinstance(value, list | tuple) and any(isinstance(entry, list | tuple) for entry in value)
+        return several.read(value) if nested else (one.read(value),)
+
+    return Kind(
+        read,
+        lambda values: one.write(values[0]) if len(values) == 1 else several.write(values),
+        {"anyOf": [one.json_schema, several.json_schema]},
+    )
+
+
 _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
@@ -318,3 +334,4 @@ PositiveRatio = Annotated[float, number(0, open_minimum=True)]
 Factor = Annotated[float, number(1)]
 Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]
 ProbabilityByPosition = Annotated[tuple[float, ...], number_or_list(number(0, 1), what="probabilities")]
+RanksByLevel = Annotated[tuple[tuple[float, ...], ...], lists_by_level(number(0, 1), what="probabilities")]
