@@ -79,7 +79,7 @@ class Filler:
             document["costs"] = costs
         if isinstance(document.get("grid"), dict):
             document["grid"] = _located(document["grid"])
-            _default(document["grid"], "gamma", DEFAULT_GAMMA)
+            _default(document["grid"], "gamma", 0 if "tree" in document["grid"] else DEFAULT_GAMMA)
             if measured:
                 _default(document["grid"], "batch_size", 1)
                 _default(document["grid"], "context_length", 0)

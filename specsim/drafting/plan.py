@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
@@ -32,16 +33,26 @@ class Round:
     """What a drafter is told of the rounds it drafts for.
 
     Attributes:
-        gamma: Draft lengths, shape (G, 1, 1).
-        drafted: Expected tokens that are drafted, shape (G, 1, 1).
+        gamma: Draft lengths, of trees their levels, shape (G, 1, 1).
+        drafted: Expected tokens that are drafted one after another, of trees levels, shape (G, 1, 1).
         sequences: Sequences in the batch, shape (B, 1).
         context_length: Tokens in the cache, shape (S,).
+        wide: Draft steps of trees that work on several tokens of each sequence: how many tokens, and how many of the
+            steps in ``drafted`` these are, shape (G, 1, 1).
+        nodes: Tokens of each sequence that are verified, shape (G, 1, 1); gamma + 1 if None.
     """
 
     gamma: Array
     drafted: Array
     sequences: Array
     context_length: Array
+    wide: tuple[tuple[int, Array], ...] = ()
+    nodes: Array | None = None
+
+    @property
+    def narrow(self) -> Array:
+        """Draft steps that work on one token of each sequence, shape (G, 1, 1)."""
+        return reduce(np.subtract, (times for _, times in self.wide), self.drafted)
 
     @property
     def any_drafted(self) -> Array:
@@ -70,6 +81,22 @@ class Drafting:
     resident: Resident = field(default_factory=Resident)
     apart: Resident | None = None
     readings: tuple[tuple[Pass, ...], ...] = ()
+
+
+def level_by_level(of: Pass, round_: Round, times: Array | None = None) -> tuple[Repeated, ...]:
+    """The same pass for every draft step; in trees as wide as the level that it works on.
+
+    Args:
+        of: The pass over one token of each sequence.
+        round_: The rounds.
+        times: Steps over one token, all of these if None.
+    """
+    narrow = Repeated("draft_step", of, round_.narrow if times is None else times)
+    wide = (
+        Repeated(f"draft_step_of_{tokens}", replace(of, tokens_per_sequence=np.asarray(float(tokens))), steps)
+        for tokens, steps in round_.wide
+    )
+    return (narrow, *wide)
 
 
 def reading(of: Pass) -> Pass:

@@ -69,7 +69,7 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
     else:
         plain = np.asarray(measured.plain_step_seconds or 1.0)
     if measured.verify_cost_ratio is None and known is not None:
-        verification = known.mixed(known.verification.seconds, plain)
+        verification = known.mixed(known.verification_seconds, plain)
     else:
         ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
         # A sequence for which a lookup found nothing adds what it adds to a plain step.
@@ -105,6 +105,7 @@ class _Passes:
 
     Attributes:
         verification: The pass over all tokens that are looked at.
+        verification_seconds: What it takes [s]; of a tree with what its mask costs.
         verifying: Share of the steps in which something was found to verify.
         drafting: What the drafter does, None where only its cost is measured.
         parts: Its passes with their times, in lanes as they are laid out in ``drafting``.
@@ -114,6 +115,7 @@ class _Passes:
     machine: Machine
     plain: PassTime
     verification: PassTime
+    verification_seconds: Array
     verified_tokens: Array
     verifying: Array
     drafting: Drafting | None
@@ -131,16 +133,19 @@ class _Passes:
         if drafting is not None and drafting.verified_tokens is not None:
             tokens = drafting.verified_tokens
         plain = pass_time(plain_step(target, batch, context), machine)
-        width, share = tokens, np.ones(())
+        width, share, sequences = tokens, np.ones(()), batch
+        if axes.shapes is not None and question.draft.path_by_path:
+            width, sequences = axes.shapes.path_tokens / axes.shapes.paths, batch * axes.shapes.paths
         if isinstance(question.draft, LookupDraft) and question.draft.hit_rate < 1:
             width, share = _found(question.draft.hit_rate, axes, tokens)
-        verification = pass_time(Pass(target, batch, width, context), machine)
+        verification = pass_time(Pass(target, sequences, width, context), machine)
         lanes = drafting.lanes if drafting is not None else ()
         readings = drafting.readings if drafting is not None and question.output_length else ()
         return cls(
             machine=machine,
             plain=plain,
             verification=verification,
+            verification_seconds=verification.seconds * _tree_factor(question, machine, axes),
             verified_tokens=tokens,
             verifying=share,
             drafting=drafting,
@@ -158,7 +163,15 @@ class _Passes:
 
 def round_of(axes: Axes, lengths: RoundLengths) -> Round:
     """What a drafter is told of the rounds of a grid."""
-    return Round(axes.gamma.astype(float), lengths.drafted_per_round, axes.batch_size, axes.context_length)
+    points = (axes.gamma.astype(float), lengths.drafted_per_round, axes.batch_size, axes.context_length)
+    return Round(*points) if axes.shapes is None else Round(*points, axes.shapes.wide, axes.shapes.nodes)
+
+
+def _tree_factor(question: Question, machine: Machine, axes: Axes) -> Array | float:
+    """By how much the mask of a tree slows verification down; candidates that are verified one by one have none."""
+    if axes.shapes is None or question.draft.path_by_path:
+        return 1.0
+    return np.where(axes.shapes.is_tree, machine.runtime.tree_factor, 1.0)
 
 
 def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
@@ -175,10 +188,12 @@ def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
 def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Array, machine: Machine) -> Fit:
     """What fits on the target's devices, and on those that the drafter has to itself."""
     resident = drafting.resident if drafting is not None else Drafting().resident
-    found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine)
+    # The nodes of one level of a tree stand at one position.
+    positions = None if axes.shapes is None else axes.gamma + 1.0
+    found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine, positions)
     if drafting is None or drafting.apart is None:
         return found
-    return with_apart(found, drafting.apart, axes.batch_size, tokens, axes.context_length, machine)
+    return with_apart(found, drafting.apart, axes.batch_size, tokens, axes.context_length, machine, positions)
 
 
 def _proposed(draft: AnyDraft, axes: Axes, lengths: RoundLengths) -> Array:

@@ -177,7 +177,8 @@ def without_effect(scenario: Scenario, draft: AnyDraft) -> frozenset[str]:
         ("attention_memory_efficiency_8bit",): any(one.kv_bytes_per_value < 2 for one in served),
         ("expert_layer_overhead",): any(one.model.experts is not None for one in served),
         ("host_link_efficiency", "host_link"): any(one.offloaded for one in served),
-        ("tree_factor", "power"): False,
+        ("tree_factor",): any(not tree.is_chain for tree in scenario.grid.trees) and not draft.path_by_path,
+        ("power",): False,
     }
     if scenario.node is None or all(one.devices <= scenario.node.devices for one in served):
         counts["network", "network_efficiency", "network_latency"] = False

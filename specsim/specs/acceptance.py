@@ -368,6 +368,27 @@ def typical_of(acceptance: Point | Published) -> Point:
     return acceptance.typical if isinstance(acceptance, Published) else acceptance
 
 
+NO_RANKS = (
+    "It says how often drafts of rank 1 are accepted, and token trees hold candidates of lower ranks too: give "
+    "ranks=0.6,0.2,0.1, or paired probabilities of target and draft."
+)
+
+
+def knows_ranks(acceptance: Point) -> bool:
+    """Whether it says how candidates of every rank are accepted."""
+    match acceptance:
+        case Ranks():
+            return True
+        case Regimes():
+            return any(regime.further_ranks for regime in acceptance.regimes.values())
+        case Classes():
+            return all(knows_ranks(one.acceptance) for one in acceptance.classes.values())
+        case ByContext():
+            return all(knows_ranks(entry.acceptance) for entry in acceptance.table)
+        case _:
+            return False
+
+
 Acceptance = Annotated[Point | Published, Tagged("kind", (*_POINTS, Published))]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from specsim import units
+from specsim.specs.tree import Shape, read_shape, written_shape
 
 T = TypeVar("T")
 
@@ -238,6 +239,31 @@ def lists_by_level(kind: Kind, *, what: str) -> Kind:
     )
 
 
+def tree() -> Kind:
+    """A token tree: ``<2,2,1>``, ``8/8/64``, its parents, or the ranks on the way to each node."""
+    return Kind(read_shape, written_shape, {"anyOf": [{"type": ["string", "array", "object"]}]})
+
+
+def trees() -> Kind:
+    """Token trees along an axis of a grid: one, or a list of them, each once."""
+    one = tree()
+
+    def read(value: object) -> tuple[Shape, ...]:
+        several = isinstance(value, list | tuple) and any(isinstance(entry, str | dict) for entry in value)
+        # Lists of lists are the paths of one tree, or several trees that are written as lists of parents.
+        several = several or (isinstance(value, list | tuple) and all(map(_is_parents, value)))
+        found = tuple(map(one.read, value)) if several else (one.read(value),)  # type: ignore[arg-type]
+        if len(set(found)) < len(found):
+            raise ValueError("each tree of an axis once")
+        return found
+
+    return Kind(read, lambda values: [written_shape(value) for value in values], one.json_schema)
+
+
+def _is_parents(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and -1 in entry
+
+
 _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
@@ -334,4 +360,6 @@ PositiveRatio = Annotated[float, number(0, open_minimum=True)]
 Factor = Annotated[float, number(1)]
 Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]
 ProbabilityByPosition = Annotated[tuple[float, ...], number_or_list(number(0, 1), what="probabilities")]
+TreeShape = Annotated[Shape, tree()]
+Trees = Annotated[tuple[Shape, ...], trees()]
 RanksByLevel = Annotated[tuple[tuple[float, ...], ...], lists_by_level(number(0, 1), what="probabilities")]

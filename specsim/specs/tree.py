@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -274,11 +274,13 @@ Shape = Tree | DynamicTree
 
 
 def read_shape(value: object) -> Shape:
-    """A tree as it is written: text, a list of parents, or a list of paths.
+    """A tree as it is written: text, a list of parents, a list of paths, or one of these under ``tree`` with a name.
 
     Raises:
         ValueError: With what was expected.
     """
+    if isinstance(value, dict) and set(value) == {"name", "tree"} and isinstance(value["name"], str):
+        return replace(read_shape(value["tree"]), name=value["name"])
     if isinstance(value, list | tuple) and value:
         if all(type(entry) is int for entry in value):
             return Tree.of_parents(value)
@@ -294,6 +296,11 @@ def read_shape(value: object) -> Shape:
     if found := _PARENTS.fullmatch(text):
         return Tree.of_parents([int(parent) for parent in found[1].split(",")])
     raise ValueError(EXPECTED)
+
+
+def written_shape(shape: Shape) -> object:
+    """How a tree is written, with its name if it has one; ``read_shape`` gives it back."""
+    return {"name": shape.name, "tree": shape.text} if shape.name else shape.text
 
 
 def merged(sequences: Iterable[Sequence[Hashable]]) -> tuple[Tree, tuple[Hashable, ...]]:

@@ -39,8 +39,8 @@ class BestTrees:
         counts: Nodes of each level, shape (G, J + 1).
         reached_inner: The sum over those nodes that have children, shape (G, J + 1).
         inner: Number of nodes that have children: what the draft step to the next level works on, shape (G, J + 1).
+        at_most: No tree of as many nodes and levels emits more tokens per round, shape (G,).
         tree: The tree of an index.
-        tree_depth_limit: Depth below which each is the best, shape (G,).
     """
 
     depth: IntArray
@@ -49,6 +49,7 @@ class BestTrees:
     counts: Array
     reached_inner: Array
     inner: Array
+    at_most: Array
     tree: Callable[[int], Tree]
 
     @property
@@ -94,7 +95,7 @@ def by_heap(by_level: Sequence[Array], nodes: int) -> BestTrees:
     depth = len(ranks)
     features = np.concatenate([_features(parents, values, depth) for parents, values in found])
     at = [(limit, count) for limit, (parents, _) in enumerate(found) for count in range(1, len(parents) + 1)]
-    return _used(features, lambda index: Tree.of_parents(found[at[index][0]][0][: at[index][1]]))
+    return used(features, features[:, 0].sum(-1), lambda index: Tree.of_parents(found[at[index][0]][0][: at[index][1]]))
 
 
 def _most_probable(ranks: list[list[float]], nodes: int) -> tuple[list[int], Array]:
@@ -141,8 +142,14 @@ def _features(parents: list[int], values: Array, depth: int) -> Array:
     return np.cumsum(found, axis=0)
 
 
-def _used(features: Array, tree: Callable[[int], Tree]) -> BestTrees:
-    """Trees by their features, without those that another depth limit has given already."""
+def used(features: Array, at_most: Array, tree: Callable[[int], Tree]) -> BestTrees:
+    """Trees by their features, without those that another depth limit has given already.
+
+    Args:
+        features: ``reached``, ``counts``, ``reached_inner`` and ``inner`` of each tree, shape (G, 4, J + 1).
+        at_most: See ``BestTrees``; of trees that are given twice the larger one counts.
+        tree: The tree of an index.
+    """
     counts = features[:, 1]
     depth = (counts > 0).sum(-1) - 1
     nodes = counts.sum(-1).astype(np.int64)
@@ -153,6 +160,8 @@ def _used(features: Array, tree: Callable[[int], Tree]) -> BestTrees:
     first = np.concatenate([[True], (np.diff(pairs) != 0).any(0)]) & (depth[order] > 0)
     kept = order[first]
     one = features[kept]
+    most = np.full(nodes.max() + 1, 0.0)[:, None] + np.zeros(depth.max() + 1)
+    np.maximum.at(most, (nodes, depth), at_most)
     return BestTrees(
         depth=depth[kept],
         nodes=nodes[kept],
@@ -160,6 +169,7 @@ def _used(features: Array, tree: Callable[[int], Tree]) -> BestTrees:
         counts=one[:, 1],
         reached_inner=one[:, 2],
         inner=one[:, 3],
+        at_most=most[nodes[kept], depth[kept]],
         tree=lambda index: tree(int(kept[index])),
     )
 
@@ -207,7 +217,7 @@ def by_programme(by_level: Sequence[Array], nodes: int) -> BestTrees:
             tables.append(table)
     at = [(table, count) for table in tables for count in np.flatnonzero(np.isfinite(table.values)).tolist()]
     features = np.concatenate([table.features[np.isfinite(table.values)] for table in tables])
-    return _used(features, lambda index: _grown(*at[index]))
+    return used(features, features[:, 0].sum(-1), lambda index: _grown(*at[index]))
 
 
 def _leaf(nodes: int, levels: int) -> _Table:
