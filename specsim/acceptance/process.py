@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.acceptance.paired import ranks_of_pairs
 from specsim.acceptance.rates import rate_from_tokens_per_round
 from specsim.acceptance.regimes import RegimeChain, runs_to_transitions, stationary_law
 from specsim.specs.acceptance import (
@@ -21,6 +22,7 @@ from specsim.specs.acceptance import (
     Drafted,
     Independent,
     Length,
+    Paired,
     Point,
     Positional,
     Ranks,
@@ -238,6 +240,8 @@ def process_of(spec: Point) -> AcceptanceProcess:
         case Ranks():
             first = tuple(ranks[0] for ranks in spec.ranks)
             return Conditional(first, recorded=len(first) if len(first) > 1 else None)
+        case Paired():
+            return Conditional((float(ranks_of_pairs(spec, 1)[0]),))
         case Length():
             return _effective(spec.tokens_per_round, spec.gamma)
         case Drafted():

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.acceptance.paired import ranks_of_pairs
 from specsim.acceptance.process import chain_of
-from specsim.specs.acceptance import Point, Ranks, Regimes
+from specsim.specs.acceptance import Paired, Point, Ranks, Regimes
 
 Array = NDArray[np.float64]
+
+MOST_RANKS = 16
+"""Ranks that are taken from paired probabilities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,8 @@ def rank_chain_of(spec: Point) -> RankChain | None:
             return RankChain(
                 ranks[..., None], np.ones((1, 1)), np.ones(1), len(spec.ranks) if len(spec.ranks) > 1 else None
             )
+        case Paired():
+            return RankChain(ranks_of_pairs(spec, MOST_RANKS)[None, :, None], np.ones((1, 1)), np.ones(1))
         case Regimes():
             further = [regime.further_ranks or () for regime in spec.regimes.values()]
             if not any(further):

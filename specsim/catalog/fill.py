@@ -156,6 +156,7 @@ class Filler:
                 # What is published for a draft that cannot be read is nothing to look for.
                 with self._collecting():
                     draft["acceptance"] = acceptance_of(draft, target, f"{path}.acceptance", self.folder, self.remarks)
+                    _move_verification(draft, path)
             filled[index] = draft
         if shared and not used:
             self.unused = Fault("every draft has an acceptance of its own; this one is not used.", place, "acceptance")
@@ -241,6 +242,24 @@ def _fill_card(document: LocatedDict, field: str, kind: str, folder: Path | None
         expected = "a name of the catalogue, a YAML file, or a mapping of fields"
         raise InputError(Fault(f"expected {expected}, found {shown(written)}.", place, path))
     document[field] = library.read_card(kind, str(written), place, folder, path)
+
+
+def _move_verification(draft: LocatedDict, path: str) -> None:
+    """``verification`` of a draft is shorthand for that of its acceptance, which only paired probabilities have.
+
+    Raises:
+        InputError: If the acceptance is of another kind, or says it itself.
+    """
+    if "verification" not in draft:
+        return
+    place = draft.places.get("verification", draft.place)
+    acceptance, rule = draft["acceptance"], draft.pop("verification")
+    if not isinstance(acceptance, dict) or acceptance.get("kind") != "paired":
+        message = "it says nothing: only paired probabilities leave the rule among several candidates open."
+        raise InputError(Fault(message, place, f"{path}.verification"))
+    found = _located(acceptance)
+    found["verification"], found.places["verification"] = rule, place
+    draft["acceptance"] = found
 
 
 def _inherited(target: Any) -> dict[str, Any]:

@@ -293,9 +293,9 @@ def _drafts(given: dict[str, Any]) -> LocatedList:
         if "acceptance" in given:
             _put_acceptance(entries[0], given["acceptance"], at)
     for entry in entries:
-        for field in ("verification", "path_by_path"):
-            if field in given:
-                _put(entry, field, given[field], field)
+        for name in ("verification", "path_by_path"):
+            if name in given:
+                _put(entry, name, given[name], name)
     if not entries:
         _refuse("expected a draft model, or the measured cost ratio of a draft step in its place.", "draft")
     place = Place(parameter="draft")

@@ -17,6 +17,7 @@ from specsim.specs.fields import (
     ProbabilityByPosition,
     RanksByLevel,
     Tagged,
+    choice,
     record,
 )
 from specsim.specs.fields import (
@@ -142,8 +143,52 @@ class Ranks:
         return f"ranks={';'.join(map(_listed, self.ranks))}"
 
 
-Simple = Independent | Positional | Survival | Length | Drafted | Ranks
-_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks)
+VERIFICATIONS = ("multi-step", "without-replacement", "naive", "top-k", "greedy")
+"""Rules among several candidates whose acceptance by rank does not depend on how many there are."""
+
+_MOST_PAIRED = 2_000_000
+
+
+@record
+class Paired:
+    """Probabilities of the next token by target and draft at the same positions of some texts.
+
+    Attributes:
+        target_probs: The target's, one list of all tokens for each position.
+        draft_probs: The draft's.
+        verification: The rule by which candidates are accepted.
+    """
+
+    kind: Literal["paired"] = "paired"
+    target_probs: RanksByLevel
+    draft_probs: RanksByLevel
+    verification: Annotated[str, choice(*VERIFICATIONS)] = "multi-step"
+
+    def __post_init__(self) -> None:
+        shape = len(self.target_probs), len(self.target_probs[0])
+        if len(self.draft_probs) != shape[0]:
+            sentence = f"The target has {shape[0]} positions, and the draft {len(self.draft_probs)}."
+            raise Contradiction(sentence, "draft_probs")
+        if shape[0] * shape[1] > _MOST_PAIRED:
+            raise Contradiction(f"At most {_MOST_PAIRED:,} probabilities are read.", "target_probs")
+        for field_name in ("target_probs", "draft_probs"):
+            for position, row in enumerate(getattr(self, field_name), start=1):
+                if len(row) != shape[1]:
+                    sentence = f"Position {position} has {len(row)} tokens, and position 1 of the target {shape[1]}."
+                    raise Contradiction(sentence, field_name)
+                total = math.fsum(row)
+                if abs(total - 1) > _SUM_WITHIN:
+                    sentence = f"Probabilities of tokens sum to 1; those of position {position} sum to {total:.9g}."
+                    raise Contradiction(sentence, field_name)
+
+    @property
+    def label(self) -> str:
+        """How many positions, and by which rule; there is no form on one line."""
+        return f"{len(self.target_probs)} paired positions, {self.verification}"
+
+
+Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired
+_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired)
 
 @record
 class Regime:
@@ -377,7 +422,7 @@ NO_RANKS = (
 def knows_ranks(acceptance: Point) -> bool:
     """Whether it says how candidates of every rank are accepted."""
     match acceptance:
-        case Ranks():
+        case Ranks() | Paired():
             return True
         case Regimes():
             return any(regime.further_ranks for regime in acceptance.regimes.values())

@@ -19,11 +19,7 @@ RULES = ("standard", "greedy", "block", "lenience", "typical")
 LOSSY_RULES = ("lenience", "typical")
 """Rules of acceptance after which the output is no longer the target's."""
 
-VERIFICATIONS = ("multi-step", "without-replacement", "naive", "top-k", "greedy")
-"""Rules among several candidates whose acceptance by rank does not depend on how many there are."""
-
 Rule = Annotated[str, choice(*RULES)]
-Verification = Annotated[str, choice(*VERIFICATIONS)]
 Passes = Annotated[str, choice("chain", "one")]
 Schedule = Annotated[str, choice("serial", "prepared", "pearl")]
 
@@ -38,8 +34,6 @@ class _Common:
     Attributes:
         acceptance: How often its guesses are accepted.
         rule: The rule of acceptance.
-        verification: The rule among several candidates for one position, where their ranks come from paired
-            probabilities.
         path_by_path: Whether the candidates of a token tree are verified as sequences of their own, and not in one pass
             over the tree.
         name: What rows call it; by its model, its head or its method if absent.
@@ -48,7 +42,6 @@ class _Common:
 
     acceptance: Acceptance
     rule: Rule = "standard"
-    verification: Verification = "multi-step"
     path_by_path: Flag = False
     name: Name | None = None
     assumptions: dict[str, str] = field(default_factory=dict, hash=False)

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from specsim.acceptance.paired import most_probable_candidates
 from specsim.acceptance.ranks import RankChain
+from specsim.specs.acceptance import Paired
 from specsim.specs.tree import DynamicTree, Tree
+
+Array = NDArray[np.float64]
+
+ROUNDS = 4000
+"""Rounds of a dynamic tree that are simulated, the same ones every time."""
+
+_SEED = 0
 
 
 def kept_by_ranks(chain: RankChain, shape: DynamicTree) -> Tree:
@@ -29,3 +41,43 @@ def kept_by_ranks(chain: RankChain, shape: DynamicTree) -> Tree:
         if len(kept | needed) < shape.nodes:
             kept |= needed
     return Tree.of_paths(sorted(kept), shape.label)
+
+
+def simulated_rounds(spec: Paired, shape: DynamicTree) -> tuple[Array, float]:
+    """Rounds of a dynamic tree where target and draft are known at some positions.
+
+    Every node stands at one of these positions, each as likely as the others and drawn for itself. Its candidates are
+    the draft's most probable tokens; what is expanded and kept follows the draft's probability of the whole path, and a
+    node is accepted with the target's.
+
+    Returns:
+        P(at least j drafts are accepted), j = 1 to the depth; P(a round rejects nothing). Means over ``ROUNDS`` rounds.
+    """
+    sure, right = most_probable_candidates(spec, shape.width)
+    generator = np.random.default_rng(_SEED)
+    width, rounds = shape.width, np.arange(ROUNDS)[:, None]
+    # Expanded nodes of a level: how sure the draft is of their paths, and how often these are accepted.
+    path_sure, path_right = np.ones((ROUNDS, 1)), np.ones((ROUNDS, 1))
+    levels: list[tuple[Array, Array]] = []
+    expanded: list[Array] = [path_right]
+    for _ in range(shape.depth):
+        at = generator.integers(len(sure), size=path_sure.shape)
+        candidates_sure = path_sure[..., None] * sure[at]
+        candidates_right = path_right[..., None] * right[at]
+        flat = candidates_sure.reshape(ROUNDS, -1)
+        chosen = np.sort(np.argsort(-flat, axis=-1, kind="stable")[:, :width], axis=-1)
+        levels.append((candidates_sure, candidates_right))
+        path_sure, path_right = flat[rounds, chosen], candidates_right.reshape(ROUNDS, -1)[rounds, chosen]
+        expanded.append(path_right)
+    every = np.concatenate([one.reshape(ROUNDS, -1) for one, _ in levels], axis=-1)
+    kept = np.zeros(every.shape, dtype=bool)
+    # Parents come before their children on a tie, and better ranks before others.
+    kept[rounds, np.argsort(-every, axis=-1, kind="stable")[:, : shape.nodes - 1]] = True
+    survival, inner, start = [], 1.0, 0
+    for level, (level_sure, level_right) in enumerate(levels):
+        here = kept[:, start : start + level_sure[0].size].reshape(level_sure.shape)
+        survival.append(float((level_right * here).sum((1, 2)).mean()))
+        if level:
+            inner += float((expanded[level] * here.any(-1)).sum(-1).mean())
+        start += level_sure[0].size
+    return np.array(survival), float(1.0 + sum(survival) - inner)

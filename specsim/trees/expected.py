@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.acceptance.regimes import solved_from_the_left
-from specsim.specs.acceptance import ByContext, Classes, Point
+from specsim.specs.acceptance import ByContext, Classes, Paired, Point
 from specsim.specs.tree import DynamicTree, Shape, Tree
-from specsim.trees.dynamic import kept_by_ranks
+from specsim.trees.dynamic import kept_by_ranks, simulated_rounds
 
 Array = NDArray[np.float64]
 
@@ -140,17 +140,20 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
             chain = rank_chain_of(spec)
             if chain is None:
                 raise ValueError(f"{spec.label} does not tell how children of lower ranks are accepted")
-            return _of_chain(chain, trees)
+            each = [_of_one(spec, chain, tree) for tree in trees]
+            survival = np.zeros((len(trees), max(tree.depth for tree in trees)))
+            for row, (found, _) in zip(survival, each, strict=True):
+                row[: len(found)] = found
+            beyond = np.array([chain.recorded is not None and tree.depth > chain.recorded for tree in trees])
+            return TreeLengths(survival, np.array([whole for _, whole in each]), beyond)
 
 
-def _of_chain(chain: RankChain, trees: Sequence[Shape]) -> TreeLengths:
-    fixed = [kept_by_ranks(chain, tree) if isinstance(tree, DynamicTree) else tree for tree in trees]
-    rounds = [rounds_of_tree(chain, tree) for tree in fixed]
-    survival = np.zeros((len(trees), max(tree.depth for tree in trees)))
-    for row, one in zip(survival, rounds, strict=True):
-        row[: one.tree.depth] = one.survival
-    beyond = np.array([chain.recorded is not None and tree.depth > chain.recorded for tree in trees])
-    return TreeLengths(survival, np.array([one.whole_probability for one in rounds]), beyond)
+def _of_one(spec: Point, chain: RankChain, tree: Shape) -> tuple[Array, float]:
+    """P(at least j drafts are accepted) and P(a round rejects nothing) of one tree."""
+    if isinstance(tree, DynamicTree) and isinstance(spec, Paired):
+        return simulated_rounds(spec, tree)
+    rounds = rounds_of_tree(chain, kept_by_ranks(chain, tree) if isinstance(tree, DynamicTree) else tree)
+    return rounds.survival, rounds.whole_probability
 
 
 def _weighted(each: Sequence[TreeLengths], weights: Sequence[Array]) -> TreeLengths:
