@@ -52,6 +52,7 @@ SHELVES = {
         Shelf("drafter", "drafters", "drafter", "drafter"),
         Shelf("runtime", "runtimes", "runtime", "runtime"),
         Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
+        Shelf("tree", "evidence/trees", "token tree", "tree"),
         Shelf("scenario", "scenarios", "scenario", "sweep"),
     )
 }

@@ -9,7 +9,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KINDS = click.Choice(["hardware", "node", "kernels", "model", "head", "drafter", "runtime", "scenario"])
+KINDS = click.Choice(["hardware", "node", "kernels", "model", "head", "drafter", "runtime", "tree", "scenario"])
 
 ACCEPTANCE_HELP = (
     "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specsim.cost.passes import Array
-from specsim.specs.tree import DynamicTree, Shape
+from specsim.specs.tree import Shape, Tree
 from specsim.trees.search import BestTrees
 
 
@@ -40,8 +40,8 @@ class Shapes:
         """Chains of some lengths, then trees."""
         longest = max(len(tree.step_tokens) for tree in trees)
         steps = np.array([[*tree.step_tokens, *[0] * (longest - len(tree.step_tokens))] for tree in trees])
-        fixed = [None if isinstance(tree, DynamicTree) else tree for tree in trees]
-        # Of a tree that is chosen anew in every round the candidates are not known: each verified token is one.
+        fixed = [tree if isinstance(tree, Tree) else None for tree in trees]
+        # Where the nodes follow from acceptance the candidates are not known: each drafted token is taken as one.
         paths = [shape.nodes - 1 if tree is None else tree.paths for tree, shape in zip(fixed, trees, strict=True)]
         tokens = [shape.nodes if tree is None else tree.path_tokens for tree, shape in zip(fixed, trees, strict=True)]
         return cls._joined(gamma, tuple(trees), [tree.nodes for tree in trees], steps, paths, tokens)

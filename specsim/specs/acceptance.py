@@ -23,6 +23,7 @@ from specsim.specs.fields import (
 from specsim.specs.fields import (
     Length as Tokens,
 )
+from specsim.specs.tree import Shape, read_shape
 
 
 _SUM_WITHIN = 1e-6
@@ -143,6 +144,40 @@ class Ranks:
         return f"ranks={';'.join(map(_listed, self.ranks))}"
 
 
+@record
+class TreeLength:
+    """Tokens per round of some token trees, as measured, bonus token included.
+
+    Attributes:
+        tokens_per_round: By the tree as it is written, ``<5,1,1,1>`` for one.
+    """
+
+    kind: Literal["tree_length"] = "tree_length"
+    tokens_per_round: dict[str, Factor] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.tokens_per_round:
+            raise Contradiction("There must be a tree.", "tokens_per_round")
+        for text, tokens in self.tokens_per_round.items():
+            try:
+                tree = read_shape(text)
+            except ValueError as error:
+                raise Contradiction(f"Expected {error}, found {text!r}.", "tokens_per_round", text) from None
+            if tokens > tree.depth + 1:
+                most = f"A round of {text} emits at most {tree.depth + 1} tokens"
+                raise Contradiction(f"{most}, found {tokens:g}.", "tokens_per_round", text)
+
+    @property
+    def measured(self) -> dict[Shape, float]:
+        """Tokens per round by tree."""
+        return {read_shape(text): tokens for text, tokens in self.tokens_per_round.items()}
+
+    @property
+    def label(self) -> str:
+        """The command-line form, of each tree."""
+        return ", ".join(f"length={tokens:g}@{tree.text}" for tree, tokens in self.measured.items())
+
+
 VERIFICATIONS = ("multi-step", "without-replacement", "naive", "top-k", "greedy")
 """Rules among several candidates whose acceptance by rank does not depend on how many there are."""
 
@@ -187,8 +222,8 @@ class Paired:
         return f"{len(self.target_probs)} paired positions, {self.verification}"
 
 
-Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired
-_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired)
+Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired | TreeLength
+_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired, TreeLength)
 
 @record
 class Regime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
-from specsim.specs.acceptance import NO_RANKS, knows_ranks, typical_of
+from specsim.specs.acceptance import NO_RANKS, TreeLength, knows_ranks, typical_of
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -193,7 +193,13 @@ def _check_drafts_trees(draft: AnyDraft, trees: tuple[Shape, ...], index: int) -
         if deepest is not None and tree.depth > deepest:
             sentence = f"{draft.label} reaches {deepest} levels, one for each of its heads, and {tree.label} has "
             raise Contradiction(f"{sentence}{tree.depth}.", *here)
-    if not knows_ranks(typical_of(draft.acceptance)):
+    acceptance = typical_of(draft.acceptance)
+    if isinstance(acceptance, TreeLength):
+        unknown = [tree.label for tree in trees if tree not in acceptance.measured]
+        if unknown:
+            sentence = f"Tokens per round of {unknown[0]} are not among those measured, {acceptance.label}."
+            raise Contradiction(sentence, *here)
+    elif not knows_ranks(acceptance):
         raise Contradiction(NO_RANKS, "drafts", index, "acceptance")
     if draft.path_by_path and isinstance(draft, LookupDraft) and draft.hit_rate < 1:
         sentence = "Verification path by path is not modelled where only some rounds find anything."

@@ -19,10 +19,14 @@ from numpy.typing import NDArray
 MOST_NODES = 4096
 """Nodes of the largest tree that is read."""
 
-EXPECTED = "a tree such as <2,2,1>, 8/8/64 (levels/width/verified nodes), or its parents [-1,0,0,1]"
+EXPECTED = (
+    "a tree such as <2,2,1>, 8/8/64 (levels/width/verified nodes), 10+28+23+2 (nodes of each level), or its parents "
+    "[-1,0,0,1]"
+)
 
 _EXPANSION = re.compile(r"<\s*([0-9]{1,4}(?:\s*,\s*[0-9]{1,4})*)\s*>")
 _TRIPLE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})/([0-9]{1,6})")
+_COUNTS = re.compile(r"[0-9]{1,4}(\s*\+\s*[0-9]{1,4})+")
 _PARENTS = re.compile(r"\[\s*(-?[0-9]{1,6}(?:\s*,\s*-?[0-9]{1,6})*)\s*\]")
 
 
@@ -255,11 +259,6 @@ class DynamicTree:
         return self.width == 1 and self.nodes == self.depth + 1
 
     @property
-    def branches(self) -> int:
-        """Most children of a node."""
-        return self.width
-
-    @property
     def text(self) -> str:
         """How it is written."""
         return f"{self.depth}/{self.width}/{self.nodes}"
@@ -270,7 +269,58 @@ class DynamicTree:
         return self.name or self.text
 
 
-Shape = Tree | DynamicTree
+@dataclass(frozen=True)
+class CountedTree:
+    """A tree of which only the number of nodes of each level is known, as publications often tell it: ``10+28+23+2``.
+
+    Which node hangs where follows from the acceptance: each level is filled with its most probable nodes.
+
+    Attributes:
+        level_counts: Nodes of each level below the root.
+        name: What it is called, if it has a name.
+    """
+
+    level_counts: tuple[int, ...]
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.level_counts or min(self.level_counts) < 1:
+            raise ValueError("1 or more nodes at every level, as in 10+28+23+2")
+        if self.nodes > MOST_NODES:
+            raise ValueError(f"a tree of at most {MOST_NODES:,} nodes")
+
+    @property
+    def depth(self) -> int:
+        """Levels below the root."""
+        return len(self.level_counts)
+
+    @property
+    def nodes(self) -> int:
+        """Verified tokens, the root included."""
+        return 1 + sum(self.level_counts)
+
+    @property
+    def step_tokens(self) -> tuple[int, ...]:
+        """Tokens that each draft step works on, at most: the whole level before."""
+        return (1, *self.level_counts[:-1])
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether it is no more than one candidate."""
+        return max(self.level_counts) == 1
+
+    @property
+    def text(self) -> str:
+        """How it is written."""
+        return "+".join(map(str, self.level_counts)) if self.depth > 1 else f"<{self.level_counts[0]}>"
+
+    @property
+    def label(self) -> str:
+        """What rows call it: its name if it has one."""
+        return self.name or self.text
+
+
+Shape = Tree | DynamicTree | CountedTree
 
 
 def read_shape(value: object) -> Shape:
@@ -293,6 +343,8 @@ def read_shape(value: object) -> Shape:
         return Tree.expansion([int(width) for width in found[1].split(",")])
     if found := _TRIPLE.fullmatch(text):
         return DynamicTree(*(int(part) for part in found.groups()))
+    if _COUNTS.fullmatch(text):
+        return CountedTree(tuple(int(count) for count in text.split("+")))
     if found := _PARENTS.fullmatch(text):
         return Tree.of_parents([int(parent) for parent in found[1].split(",")])
     raise ValueError(EXPECTED)

@@ -1,6 +1,8 @@
-"""Trees that are chosen anew in every round: which nodes the draft expands, and which it has verified."""
+"""Trees whose nodes follow from acceptance: chosen anew in every round, or known by the size of their levels."""
 
 from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 from specsim.acceptance.paired import most_probable_candidates
 from specsim.acceptance.ranks import RankChain
 from specsim.specs.acceptance import Paired
-from specsim.specs.tree import DynamicTree, Tree
+from specsim.specs.tree import CountedTree, DynamicTree, Tree
 
 Array = NDArray[np.float64]
 
@@ -41,6 +43,30 @@ def kept_by_ranks(chain: RankChain, shape: DynamicTree) -> Tree:
         if len(kept | needed) < shape.nodes:
             kept |= needed
     return Tree.of_paths(sorted(kept), shape.label)
+
+
+def filled_by_ranks(chain: RankChain, shape: CountedTree) -> Tree:
+    """The tree of levels of these sizes, each filled with its most probable nodes.
+
+    A node needs its parent and its siblings of better rank; where levels are larger than what ranks can fill, children
+    that are never accepted fill them.
+    """
+    mean = chain.mean()
+    level: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
+    paths: list[tuple[int, ...]] = []
+    for depth, count in enumerate(shape.level_counts, start=1):
+        ranks = mean.at(depth)[:, 0].tolist()
+        heap = [(-value * ranks[0], path, 0) for value, path in level]
+        heapify(heap)
+        chosen = []
+        while len(chosen) < count:
+            value, path, rank = heappop(heap)
+            chosen.append((-value, (*path, rank)))
+            above = -value / ranks[rank] if rank < len(ranks) and ranks[rank] > 0 else 0.0
+            heappush(heap, (-above * ranks[rank + 1] if rank + 1 < len(ranks) else 0.0, path, rank + 1))
+        level = chosen
+        paths += [path for _, path in chosen]
+    return Tree.of_paths(paths, shape.label)
 
 
 def simulated_rounds(spec: Paired, shape: DynamicTree) -> tuple[Array, float]:

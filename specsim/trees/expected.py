@@ -20,11 +20,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.acceptance import rate_from_tokens_per_round
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.acceptance.regimes import solved_from_the_left
-from specsim.specs.acceptance import ByContext, Classes, Paired, Point
-from specsim.specs.tree import DynamicTree, Shape, Tree
-from specsim.trees.dynamic import kept_by_ranks, simulated_rounds
+from specsim.specs.acceptance import ByContext, Classes, Paired, Point, TreeLength
+from specsim.specs.tree import CountedTree, DynamicTree, Shape, Tree
+from specsim.trees.dynamic import filled_by_ranks, kept_by_ranks, simulated_rounds
 
 Array = NDArray[np.float64]
 
@@ -120,6 +121,7 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
 
     Raises:
         ValueError: If the acceptance knows no ranks.
+        KeyError: If it knows tokens of some trees, and not of these.
     """
     match spec:
         case Classes():
@@ -136,6 +138,8 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
             at = [float(entry.context_length) for entry in spec.table]
             parts = [np.interp(context_length, at, row)[:, None] for row in np.eye(len(at))]
             return _weighted(each, parts)
+        case TreeLength():
+            return _measured(spec, trees)
         case _:
             chain = rank_chain_of(spec)
             if chain is None:
@@ -148,11 +152,30 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
             return TreeLengths(survival, np.array([whole for _, whole in each]), beyond)
 
 
+def fixed_shape(chain: RankChain, shape: Shape) -> Tree:
+    """The tree that stands for a shape: itself, or its most probable nodes."""
+    match shape:
+        case DynamicTree():
+            return kept_by_ranks(chain, shape)
+        case CountedTree():
+            return filled_by_ranks(chain, shape)
+        case _:
+            return shape
+
+
+def _measured(spec: TreeLength, trees: Sequence[Shape]) -> TreeLengths:
+    """Measured tokens per round, spread over the levels as if each were reached with one rate."""
+    tokens, depth = np.array([spec.measured[tree] for tree in trees]), np.array([tree.depth for tree in trees])
+    rate, level = rate_from_tokens_per_round(tokens, depth)[:, None], np.arange(1, depth.max() + 1)
+    survival = np.where(level <= depth[:, None], rate**level, 0.0)
+    return TreeLengths(survival, rate[:, 0] ** depth, np.zeros(depth.shape, dtype=bool))
+
+
 def _of_one(spec: Point, chain: RankChain, tree: Shape) -> tuple[Array, float]:
     """P(at least j drafts are accepted) and P(a round rejects nothing) of one tree."""
     if isinstance(tree, DynamicTree) and isinstance(spec, Paired):
         return simulated_rounds(spec, tree)
-    rounds = rounds_of_tree(chain, kept_by_ranks(chain, tree) if isinstance(tree, DynamicTree) else tree)
+    rounds = rounds_of_tree(chain, fixed_shape(chain, tree))
     return rounds.survival, rounds.whole_probability
 
 
