@@ -7,7 +7,7 @@ record of ``specsim.specs``; ``acceptance`` takes the forms of the command line,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -46,12 +46,13 @@ from specsim.report import accuracy
 from specsim.report.columns import Answer, beside_chains, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.fitted import FittedAcceptance, fitted
-from specsim.report.notes import notes_of, without_effect
+from specsim.report.notes import notes_of, notes_of_search, without_effect
 from specsim.report.several_candidates import several_candidates
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
 from specsim.specs.acceptance import Regimes
 from specsim.specs.scenario import Scenario
+from specsim.specs.tree import read_shape
 
 __all__ = [
     "Explanation",
@@ -185,7 +186,8 @@ def tree_rows(question: TreeQuestion, *, every_size: bool = False) -> Table:
             answer = Answer(block, plan(block.question, block.axes))
             table = beside_chains(answer, rows(answer, **notes_of(answer)), bound)
             tables.append(table if every_size else _best_of(table))
-    return joined(tables)
+    found = joined(tables)
+    return replace(found, assumed=(*found.assumed, *notes_of_search(found, question.limits.nodes)))
 
 
 MOST_ROWS = 2_000_000
@@ -249,7 +251,12 @@ def block_table(block: Block) -> Table:
 
 
 def explain(
-    *, batch_size: Any = 1, context_length: Any = 1024, gamma: Any = None, **options: Unpack[Options]
+    *,
+    batch_size: Any = 1,
+    context_length: Any = 1024,
+    gamma: Any = None,
+    tree: Any = None,
+    **options: Unpack[Options],
 ) -> Explanation:
     """Where the time of one operating point goes, what the draft costs, and where speculation stops paying.
 
@@ -257,18 +264,42 @@ def explain(
         batch_size: One batch size.
         context_length: One context length.
         gamma: The draft length; the best one up to 8 if left out.
+        tree: A token tree in its place: ``"<2,2,1>"``, ``"8/8/64"``, a list of parents, or a name.
         options: See ``Options``.
 
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return explain_resolved(point_question(batch_size, context_length, gamma, **options), gamma)
+    gamma, tree = chain_or_tree(gamma, tree)
+    return explain_resolved(point_question(batch_size, context_length, gamma, tree, **options), gamma)
 
 
-def point_question(batch_size: Any, context_length: Any, gamma: Any, **options: Unpack[Options]) -> Resolution:
+def chain_or_tree(gamma: Any, tree: Any) -> tuple[Any, Any]:
+    """A tree that is one chain as its draft length, and nothing in place of the tree.
+
+    Raises:
+        InputError: If both are given.
+    """
+    if tree is None:
+        return gamma, None
+    if gamma is not None:
+        raise InputError(Fault("a tree has its own levels: give gamma or a tree, not both.", Place(parameter="tree")))
+    try:
+        shape = read_shape(tree)
+    except ValueError:
+        # A name, or a mistake: both are for the catalogue to say.
+        return None, tree
+    return (shape.depth, None) if shape.is_chain else (None, tree)
+
+
+def point_question(
+    batch_size: Any, context_length: Any, gamma: Any, tree: Any = None, **options: Unpack[Options]
+) -> Resolution:
     """The question of ``explain``, resolved: one operating point and one drafter."""
     longest = DEFAULT_MAX_GAMMA if gamma is None else max(draft_length(gamma, "gamma"), DEFAULT_MAX_GAMMA)
-    resolution = ask(batch_size, context_length, range(longest + 1), "gamma", **options)
+    resolution = ask(batch_size, context_length, range(longest + 1), "gamma", tree, **options)
+    if len(resolution.scenarios[0].grid.trees) > 1:
+        raise InputError(Fault("explain looks at one tree.", Place(parameter="tree")))
     scenario = resolution.scenarios[0]
     for name in ("batch_size", "context_length"):
         if len(getattr(scenario.grid, name)) > 1:

@@ -332,7 +332,7 @@ def beside_chains(answer: Answer, table: Table, bound: Array) -> Table:
     best = value.argmax(axis=0)
     speedup = np.where(value.max(axis=0) > 0, value.max(axis=0), np.nan)
     least_of_all = np.maximum(np.maximum(bound, np.nan_to_num(speedup)), 0.0)
-    gap = np.maximum(least_of_all / rounds.speedup - 1, 0.0)
+    gap = np.maximum(least_of_all / np.broadcast_to(rounds.speedup, axes.shape) - 1, 0.0)
     columns = {
         **table.columns,
         "chain_gamma": axes.gamma.reshape(-1)[:chains][best],
