@@ -179,9 +179,8 @@ def check_trees_can_be_drafted(resolution: Resolution) -> None:
                 raise InputError(Fault(message, *place_of(document, ("drafts", index))))
             if isinstance(draft.acceptance, Published) or not knows_ranks(draft.acceptance):
                 place, path = place_of(document, ("drafts", index, "acceptance"))
-                given = place.parameter is not None
-                message = NO_RANKS if given and place.parameter != "draft" else NO_RANKS.replace("It says", "acceptance says")
-                raise InputError(Fault(message, place, path))
+                of = "What is published" if isinstance(draft.acceptance, Published) else draft.acceptance.label
+                raise InputError(Fault(NO_RANKS.replace("It", of, 1), place, path))
 
 
 def draft_length(value: Any, option: str) -> int:
@@ -201,7 +200,7 @@ def whole_number(value: Any, option: str, least: int, most: int) -> int:
     """
     number = _value(value)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-        _refuse(f"expected a whole number from {least} to {most:,}, found {shown(number)}.", option)
+        _refuse(f"expected a whole number from {least} to {most}, found {shown(number)}.", option)
     return int(number)
 
 

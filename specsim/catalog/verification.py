@@ -94,9 +94,9 @@ def ask_rules(
 
 
 def _candidates(value: Any) -> int | None:
-    number = _plain(value)
-    if number is None:
+    if value is None:
         return None
+    number = _plain(value)
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MOST_CANDIDATES:
         raise ValueError(f"expected a whole number from 1 to {MOST_CANDIDATES}, found {_said(value)}.")
     return number

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from specsim.cli.options import output_options, question, question_options
+from specsim.cli.options import output_options, question, question_options, tree_options
 
 COLUMNS = ("pass", "operator", "runs", "ms", "operations", "moved_bytes", "bound")
 
 
 @click.command("explain", context_settings={"help_option_names": ["-h", "--help"]})
 @question_options
+@tree_options
 @click.option("--batch", "batch_size", default="1", show_default=True, metavar="N", help="One batch size.")
 @click.option("--context", "context_length", default=None, metavar="N", help="One context length; default 1024.")
 @click.option("--gamma", default=None, metavar="N", help="The draft length; default the best one up to 8.")

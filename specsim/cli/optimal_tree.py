@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from specsim.cli.options import output_options, question, question_options
+from specsim.cli.options import output_options, question, question_options, tree_options
 
 
 @click.command("optimal-tree", context_settings={"help_option_names": ["-h", "--help"]})
 @question_options
+@tree_options
 @click.option(
     "--batch",
     "batch_size",
@@ -24,6 +25,7 @@ from specsim.cli.options import output_options, question, question_options
 @click.option("--max-depth", default="8", show_default=True, metavar="N", help="Most levels, and the longest chain.")
 @click.option("--max-branches", default="8", show_default=True, metavar="N", help="Most children of a node.")
 @click.option("--all", "every_size", is_flag=True, help="Print every chain, and the best trees of every size.")
+@click.option("--picture", metavar="FILE", help="Draw the trees of the rows that name one, as .svg.")
 @output_options
 def command(
     batch_size: str | None,
@@ -32,6 +34,7 @@ def command(
     max_depth: str,
     max_branches: str,
     every_size: bool,
+    picture: str | None,
     output_format: str | None,
     output: str | None,
     quiet: bool,
@@ -55,4 +58,8 @@ def command(
     asked = api.tree_question(batch_size, context_length, max_nodes, max_depth, max_branches, **question(given))
     render.remarks(asked.resolution.remarks, quiet)
     table = api.tree_rows(asked, every_size=every_size)
+    if picture is not None:
+        from specsim.report.drawing import draw_trees
+
+        draw_trees(table, picture)
     render.rows(table, form, output, asked.resolution)

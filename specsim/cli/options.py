@@ -33,28 +33,6 @@ _QUESTION = (
         help="Draft model, draft head or drafter: catalogue name, alias or YAML file; repeat it to compare several.",
     ),
     click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
-    click.option(
-        "--ranks",
-        metavar="LIST",
-        help=(
-            "In place of --acceptance, for token trees: probability that the child of rank 1, 2, 3 is the accepted "
-            "one, as in 0.6,0.2,0.1; levels apart by ;, or a YAML file."
-        ),
-    ),
-    click.option(
-        "--verification",
-        metavar="RULE",
-        help=(
-            "Rule among several candidates, where ranks come from paired probabilities: multi-step, "
-            "without-replacement, naive, top-k or greedy; default multi-step."
-        ),
-    ),
-    click.option(
-        "--path-by-path",
-        is_flag=True,
-        default=None,
-        help="Verify each candidate of a tree as a sequence of its own, and not the tree in one pass.",
-    ),
     click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
     click.option("--node", metavar="CARD", help="How accelerators are wired; needed for more than 8 of them."),
     click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
@@ -103,6 +81,31 @@ _QUESTION = (
     ),
 )
 
+_TREE = (
+    click.option(
+        "--ranks",
+        metavar="LIST",
+        help=(
+            "In place of --acceptance, for token trees: probability that the child of rank 1, 2, 3 is the accepted "
+            "one, as in 0.6,0.2,0.1; levels apart by ;, or a YAML file."
+        ),
+    ),
+    click.option(
+        "--verification",
+        metavar="RULE",
+        help=(
+            "Rule among several candidates, where ranks come from paired probabilities: multi-step, "
+            "without-replacement, naive, top-k or greedy; default multi-step."
+        ),
+    ),
+    click.option(
+        "--path-by-path",
+        is_flag=True,
+        default=None,
+        help="Verify each candidate of a tree as a sequence of its own, and not the tree in one pass.",
+    ),
+)
+
 _OUTPUT = (
     click.option(
         "--format",
@@ -130,6 +133,7 @@ def _all(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
 
 
 question_options = _all(_QUESTION)
+tree_options = _all(_TREE)
 output_options = _all(_OUTPUT)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
-from specsim.specs.tree import Tree
+from specsim.errors import Fault, InputError, Place, shown
+from specsim.report.output import whole_file
+from specsim.report.table import Table
+from specsim.specs.tree import Tree, read_shape
 
 
 def tree_text(tree: Tree) -> str:
@@ -63,6 +67,26 @@ def trees_svg(trees: Sequence[tuple[str, Tree]]) -> str:
     size = f'width="{right + _MARGIN:g}" height="{top:g}" viewBox="0 0 {right + _MARGIN:g} {top:g}"'
     body = "\n".join(parts)
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">\n{body}\n</svg>\n'
+
+
+def draw_trees(table: Table, file: str) -> None:
+    """Draw the trees of some rows, each once, below the first batch and context that it stands for.
+
+    Raises:
+        InputError: If the file is no SVG or cannot be written, or no row names a tree.
+    """
+    place = Place(parameter="picture")
+    if Path(file).suffix.lower() != ".svg":
+        raise InputError(Fault(f"expected a file that ends in .svg, found {shown(file)}.", place))
+    found: dict[str, str] = {}
+    for row in table.rows():
+        where = f"batch {row['batch_size']}, context {row['context_length']}"
+        found.setdefault(str(row["tree"] or ""), f"{where}: {row['nodes']} nodes, {row['speedup']:.3f}x")
+    trees = [(title, read_shape(text)) for text, title in found.items() if text]
+    if not trees:
+        raise InputError(Fault("no row names a tree: there is nothing to draw.", place))
+    with whole_file(Path(file)) as out:
+        out.write(trees_svg([(title, tree) for title, tree in trees if isinstance(tree, Tree)]))
 
 
 def _places(tree: Tree) -> list[float]:
