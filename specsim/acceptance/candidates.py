@@ -174,13 +174,12 @@ def naive(target_probs: Array, draft_probs: Array, k: int) -> Candidates:
 def naive_without_replacement(target_probs: Array, draft_probs: Array, k: int) -> Candidates:
     """The same with candidates that are drawn without replacement: candidate j is the token with its marginal law."""
     target, draft = np.broadcast_arrays(target_probs, draft_probs)
-    reach, others, ranks = np.ones(target.shape[:-1]), 0, []
-    for _ in range(k):
+    reach, ranks = np.ones(target.shape[:-1]), []
+    for others in range(k):
         marginal = _over(reach[..., None] * draft, others, -2)
         ranks.append((target * marginal).sum(-1))
         reach = reach[..., None] * draft
         draft = _without_each(draft)
-        others += 1
     return Candidates(np.stack(ranks, axis=-1), target)
 
 
@@ -240,7 +239,7 @@ def transport_bound(target_probs: Array, draft_probs: Array, k: int) -> Candidat
 
 
 def transport_bound_without_replacement(target_probs: Array, draft_probs: Array, k: int) -> Candidates:
-    """The same of candidates that are drawn without replacement, over all sets of at most ``MOST_SUBSETS_OF`` tokens."""
+    """The same of candidates that are drawn without replacement, over all sets of tokens."""
     target, draft = np.broadcast_arrays(target_probs, draft_probs)
     size = target.shape[-1]
     drawn = _sets_drawn(draft, min(k, size))

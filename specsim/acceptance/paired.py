@@ -38,8 +38,7 @@ def ranks_of_pairs(spec: Paired, count: int) -> Array:
     if within > most_candidates(spec.verification, tokens):
         generator = np.random.default_rng(_SEED)
         each = [
-            estimated_without_replacement(p, q, within, generator, SAMPLES)
-            for p, q in zip(target, draft, strict=True)
+            estimated_without_replacement(p, q, within, generator, SAMPLES) for p, q in zip(target, draft, strict=True)
         ]
         ranks = np.array(each).mean(0)
     else:

@@ -105,11 +105,11 @@ class SetUp:
 
     def _plan(self) -> Drafting:
         levels, width = float(self._shape.levels), self._shape.width
-        points = (levels, levels, float(self.batch_size), float(self.context_length))
-        wide = ((width, np.asarray(levels - 1)),) if width > 1 and levels > 1 else ()
-        round_ = Round(*(np.asarray(point) for point in points), wide=wide)
+        points = (levels, float(self.batch_size), float(self.context_length))
+        drafted, batch, context = (np.asarray(point) for point in points)
+        wide = ((width, drafted - 1),) if width > 1 and levels > 1 else ()
+        round_ = Round(drafted, drafted, batch, context, wide)
         found = drafting_of(self.draft, self.target, round_) if self.draft is not None else None
         if found is None:
             raise ValueError("the cost of drafting is not known")
         return found
-

@@ -13,8 +13,8 @@ import numpy as np
 
 from specsim.catalog.drafters import fields_of
 from specsim.catalog.dump import document_of
-from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.library import is_path
+from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.resolve import Resolution, resolve
 from specsim.catalog.strict_yaml import plain_value
 from specsim.errors import Fault, InputError, Place, shown

@@ -45,9 +45,7 @@ class RuleQuestion:
     candidates: int | None = None
 
 
-def ask_rules(
-    target_probs: Any, draft_probs: Any, rule: Any, lenience: Any, candidates: Any = None
-) -> RuleQuestion:
+def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any, candidates: Any = None) -> RuleQuestion:
     """The question that the options of ``rules`` pose.
 
     Args:

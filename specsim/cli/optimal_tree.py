@@ -20,7 +20,11 @@ from specsim.cli.options import output_options, question, question_options, tree
 )
 @click.option("--context", "context_length", metavar="LIST", help="Tokens in the cache: 1024 or 1k,8k; default 1024.")
 @click.option(
-    "--max-nodes", default="64", show_default=True, metavar="N", help="Most verified tokens of a sequence, root included."
+    "--max-nodes",
+    default="64",
+    show_default=True,
+    metavar="N",
+    help="Most verified tokens of a sequence, with the root.",
 )
 @click.option("--max-depth", default="8", show_default=True, metavar="N", help="Most levels, and the longest chain.")
 @click.option("--max-branches", default="8", show_default=True, metavar="N", help="Most children of a node.")

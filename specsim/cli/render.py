@@ -33,8 +33,8 @@ _UNREMARKABLE = {
 
 _SHOWN = (
     "batch_size", "context_length", "gamma", "tree", "nodes", "speedup", "draft_memory_bytes", "speedup_low",
-    "speedup_high", "chain_gamma", "chain_speedup", "speedup_gap", "near_best", "tokens_per_round", "plain_step_ms", "round_ms", "draft_cost_ratio", "tokens_per_second", "bound",
-    "decision", "limit",
+    "speedup_high", "chain_gamma", "chain_speedup", "speedup_gap", "near_best", "tokens_per_round", "plain_step_ms",
+    "round_ms", "draft_cost_ratio", "tokens_per_second", "bound", "decision", "limit",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""
 

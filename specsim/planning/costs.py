@@ -189,7 +189,7 @@ def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Arr
     """What fits on the target's devices, and on those that the drafter has to itself."""
     resident = drafting.resident if drafting is not None else Drafting().resident
     # The nodes of one level of a tree stand at one position.
-    positions = None if axes.shapes is None else axes.gamma + 1.0
+    positions = None if axes.shapes is None else np.asarray(axes.gamma + 1, dtype=float)
     found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine, positions)
     if drafting is None or drafting.apart is None:
         return found

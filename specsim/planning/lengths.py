@@ -117,7 +117,7 @@ def lengths_of_trees(draft: AnyDraft, found: TreeLengths, axes: Axes) -> RoundLe
     depth, nodes = (values.reshape(-1)[-len(found.extrapolated) :] for values in (axes.gamma, axes.verified_tokens))
     odd = 2 * np.arange(1, found.survival.shape[-1] + 1) + 1
     tokens, second = found.tokens_per_round, 1.0 + found.survival @ odd
-    rejected, hit = 1 - found.whole, draft.hit_rate if isinstance(draft, LookupDraft) else 1.0
+    rejected, hit = 1 - found.whole, np.asarray(draft.hit_rate if isinstance(draft, LookupDraft) else 1.0)
     return RoundLengths(
         tokens_per_round=_over_the_grid(1 - hit + hit * tokens),
         mean_square=_over_the_grid(1 - hit + hit * second),

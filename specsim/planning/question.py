@@ -16,7 +16,7 @@ from specsim.planning.shapes import Shapes
 from specsim.specs.drafter import AnyDraft
 from specsim.specs.scenario import MeasuredCosts
 from specsim.specs.served import ServedModel
-from specsim.specs.tree import Shape, Tree
+from specsim.specs.tree import Shape
 
 
 @dataclass(frozen=True, eq=False)

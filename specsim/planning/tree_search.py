@@ -8,7 +8,7 @@ one token each,
 
     speedup <= max over n, d of E(n, d) x plain / (verification(n) + d steps of one token + overhead)
 
-Where the answer reaches the bound it is certain to be the best.
+Where the answer, or the best chain, reaches the bound it is certain to be the best.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ def search_trees(question: Question, axes: Axes, limits: Limits, *, every_size: 
     deepest = deepest_tree(question.draft)
     limits = limits if deepest is None else replace(limits, depth=min(limits.depth, deepest))
     chosen: dict[tuple[int, ...], Tree] = {}
-    bound = np.ones((axes.batch_size.size, axes.context_length.size))
+    # Chains have no mask that slows verification down: the tree that emits most may cost more than a chain of its size.
+    bound = _best_speedup(
+        question, plan(question, Axes.of(axes.batch_size, axes.context_length, range(limits.depth + 1)))
+    )
     chains = _parts(typical_of(question.draft.acceptance))
     for chain in chains:
         in_stretches = not chain.is_independent
@@ -149,9 +152,13 @@ def _bound(question: Question, axes: Axes, found: BestTrees, chain: RankChain) -
         tokens_per_round=_over_all(question, found.at_most),
         rejection_probability=np.zeros((len(found.depth), 1, 1)),
     )
-    rounds = plan(replace(question, output_length=0), narrow, lengths)
+    return _best_speedup(question, plan(replace(question, output_length=0), narrow, lengths))
+
+
+def _best_speedup(question: Question, rounds: Rounds) -> Array:
+    """The largest speedup of what may be called best, 0 where nothing may, shape (B, S)."""
     allowed = rounds.feasible & (~rounds.lengths.extrapolated | question.extrapolate)
-    return np.where(np.broadcast_to(allowed, axes.shape), rounds.speedup, 0.0).max(axis=0)
+    return np.asarray(np.where(np.broadcast_to(allowed, rounds.axes.shape), rounds.speedup, 0.0).max(axis=0))
 
 
 def _over_all(question: Question, tokens: Array) -> Array:

@@ -232,7 +232,9 @@ COLUMNS = (
     Column("acceptance", "draft.acceptance.label", "", "acceptance, in its command-line form"),
     Column("batch_size", "batch_size", "", "sequences decoded together"),
     Column("context_length", "context_length", "tokens", "tokens of each sequence in the cache"),
-    Column("gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round, of a tree its levels; 0 is plain decoding"),
+    Column(
+        "gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round, or levels of a tree; 0 is plain decoding"
+    ),
     Column("tree", "tree", "", "shape of the token tree, empty for a chain"),
     Column("nodes", "nodes", "", "verified tokens per sequence, the root included; of a lookup where it finds some"),
     Column("feasible", "rounds.feasible", "", "whether weights, caches and positions suffice"),
@@ -331,13 +333,12 @@ def beside_chains(answer: Answer, table: Table, bound: Array) -> Table:
     value = np.broadcast_to(np.where(fits, rounds.speedup, 0.0), axes.shape)[:chains]
     best = value.argmax(axis=0)
     speedup = np.where(value.max(axis=0) > 0, value.max(axis=0), np.nan)
-    least_of_all = np.maximum(np.maximum(bound, np.nan_to_num(speedup)), 0.0)
-    gap = np.maximum(least_of_all / np.broadcast_to(rounds.speedup, axes.shape) - 1, 0.0)
+    gap = np.maximum(bound / np.broadcast_to(rounds.speedup, axes.shape) - 1, 0.0)
     columns = {
         **table.columns,
         "chain_gamma": axes.gamma.reshape(-1)[:chains][best],
         "chain_speedup": speedup,
-        "speedup_bound": least_of_all,
+        "speedup_bound": bound,
         "speedup_gap": np.where(gap < _ROUNDING, 0.0, gap),
     }
     return replace(table, columns=columns, may_be_empty=table.may_be_empty | {"speedup_bound", "speedup_gap"})

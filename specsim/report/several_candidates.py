@@ -22,8 +22,7 @@ def several_candidates(
     laws = np.array([nothing if one.law is None else one.law for one in found])
     wanted = np.array([most_probable(target_probs) if name == "greedy" else target_probs for name in rules])
     apart = np.abs(laws - wanted)
-    exact = np.array([None if bound else bool(one < EXACT_WITHIN) for bound, one in zip(bounds, apart.max(-1), strict=True)],
-                     dtype=object)  # fmt: skip
+    exact = np.where(bounds, None, apart.max(-1) < EXACT_WITHIN)
     ranks = np.array([np.full(count, np.nan) if one.law is None else one.ranks for one in found])
     columns = {
         "rule": np.array(rules, dtype=object),

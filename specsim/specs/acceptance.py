@@ -25,7 +25,6 @@ from specsim.specs.fields import (
 )
 from specsim.specs.tree import Shape, read_shape
 
-
 _SUM_WITHIN = 1e-6
 """Probabilities that people write sum to 1 as nearly as this."""
 
@@ -174,8 +173,12 @@ class TreeLength:
 
     @property
     def label(self) -> str:
-        """The command-line form, of each tree."""
-        return ", ".join(f"length={tokens:g}@{tree.text}" for tree, tokens in self.measured.items())
+        """The command-line form; of several trees the range of their tokens."""
+        (tree, tokens), *others = self.measured.items()
+        if not others:
+            return f"length={tokens:g}@{tree.text}"
+        low, high = min(self.tokens_per_round.values()), max(self.tokens_per_round.values())
+        return f"length={low:g} to {high:g} of {len(self.measured)} trees"
 
 
 VERIFICATIONS = ("multi-step", "without-replacement", "naive", "top-k", "greedy")
@@ -224,6 +227,7 @@ class Paired:
 
 Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired | TreeLength
 _SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired, TreeLength)
+
 
 @record
 class Regime:

@@ -249,10 +249,12 @@ def trees() -> Kind:
     one = tree()
 
     def read(value: object) -> tuple[Shape, ...]:
-        several = isinstance(value, list | tuple) and any(isinstance(entry, str | dict) for entry in value)
+        entries = value if isinstance(value, list | tuple) else ()
         # Lists of lists are the paths of one tree, or several trees that are written as lists of parents.
-        several = several or (isinstance(value, list | tuple) and all(map(_is_parents, value)))
-        found = tuple(map(one.read, value)) if several else (one.read(value),)  # type: ignore[arg-type]
+        several = any(isinstance(entry, str | dict) for entry in entries) or (
+            entries and all(map(_is_parents, entries))
+        )
+        found = tuple(map(one.read, entries)) if several else (one.read(value),)
         if len(set(found)) < len(found):
             raise ValueError("each tree of an axis once")
         return found

@@ -342,7 +342,7 @@ def read_shape(value: object) -> Shape:
     if found := _EXPANSION.fullmatch(text):
         return Tree.expansion([int(width) for width in found[1].split(",")])
     if found := _TRIPLE.fullmatch(text):
-        return DynamicTree(*(int(part) for part in found.groups()))
+        return DynamicTree(int(found[1]), int(found[2]), int(found[3]))
     if _COUNTS.fullmatch(text):
         return CountedTree(tuple(int(count) for count in text.split("+")))
     if found := _PARENTS.fullmatch(text):
@@ -375,4 +375,3 @@ def merged(sequences: Iterable[Sequence[Hashable]]) -> tuple[Tree, tuple[Hashabl
     for node in order:
         order.extend(below[node].values())
     return Tree.of_parents(parents), tuple(tokens[node - 1] for node in order[1:])
-

@@ -58,7 +58,7 @@ def filled_by_ranks(chain: RankChain, shape: CountedTree) -> Tree:
         ranks = mean.at(depth)[:, 0].tolist()
         heap = [(-value * ranks[0], path, 0) for value, path in level]
         heapify(heap)
-        chosen = []
+        chosen: list[tuple[float, tuple[int, ...]]] = []
         while len(chosen) < count:
             value, path, rank = heappop(heap)
             chosen.append((-value, (*path, rank)))

@@ -72,7 +72,7 @@ class TreeRounds:
     @cached_property
     def survival(self) -> Array:
         """P(at least j drafts are accepted), j = 1 to the depth, shape (depth,)."""
-        return np.bincount(self.tree.depths, self.reached)[1:]
+        return np.asarray(np.bincount(self.tree.depths, self.reached)[1:], dtype=float)
 
     @property
     def tokens_per_round(self) -> float:
@@ -144,12 +144,16 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
             chain = rank_chain_of(spec)
             if chain is None:
                 raise ValueError(f"{spec.label} does not tell how children of lower ranks are accepted")
-            each = [_of_one(spec, chain, tree) for tree in trees]
-            survival = np.zeros((len(trees), max(tree.depth for tree in trees)))
-            for row, (found, _) in zip(survival, each, strict=True):
-                row[: len(found)] = found
-            beyond = np.array([chain.recorded is not None and tree.depth > chain.recorded for tree in trees])
-            return TreeLengths(survival, np.array([whole for _, whole in each]), beyond)
+            return _by_rank(spec, chain, trees)
+
+
+def _by_rank(spec: Point, chain: RankChain, trees: Sequence[Shape]) -> TreeLengths:
+    each = [_of_one(spec, chain, tree) for tree in trees]
+    survival = np.zeros((len(trees), max(tree.depth for tree in trees)))
+    for row, (found, _) in zip(survival, each, strict=True):
+        row[: len(found)] = found
+    beyond = np.array([chain.recorded is not None and tree.depth > chain.recorded for tree in trees])
+    return TreeLengths(survival, np.array([whole for _, whole in each]), beyond)
 
 
 def fixed_shape(chain: RankChain, shape: Shape) -> Tree:

@@ -225,9 +225,7 @@ def _leaf(nodes: int, levels: int) -> _Table:
     values[1] = 1.0
     features = np.zeros((nodes + 1, 4, levels + 1))
     features[1, :2, 0] = 1.0
-    return _Table(
-        values, features, np.zeros(nodes + 1, dtype=np.int64), np.zeros((1, nodes + 1), dtype=np.int64), None
-    )
+    return _Table(values, features, np.zeros(nodes + 1, dtype=np.int64), np.zeros((1, nodes + 1), dtype=np.int64), None)
 
 
 def _with_a_level(below: _Table, ranks: Array) -> _Table:

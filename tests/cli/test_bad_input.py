@@ -233,14 +233,19 @@ OF_TREES = {
 NO_TREE = [
     ("", "expected a tree such as"), ("<2,2", "expected a tree such as"), ("<2,0>", "1 or more children"),
     ("[-1,-1,0]", "one root"), ("[0,1]", "one root"), ("[-1,2,1]", "without cycles"), ("[-1,7]", "nodes from 0 to 1"),
-    ("8/8/9999", "at most 457 verified nodes"), ("0/1/2", "at least 1"), ("1+0", "1 or more nodes"), ("<9999>", "4,096"),
+    ("8/8/9999", "at most 457 verified nodes"), ("0/1/2", "at least 1"), ("1+0", "1 or more nodes"),
+    ("<9999>", "4,096"),
     ("medusa", "Nearest: medusa-"), ("h100", "no token tree"), ("missing.yaml", "no such file"),
 ]  # fmt: skip
 OPTIONS_OF = {
     "optimal-gamma": {**OPTIONS, "--max-gamma": NO_DRAFT_LENGTH},
     "optimal-tree": {
-        **OPTIONS, **OF_TREES, "--max-nodes": [*NO_TREE_SIZE, ("1", "from 2 to 1024")], "--max-depth": NO_TREE_SIZE,
-        "--max-branches": NO_TREE_SIZE, "--picture": [],
+        **OPTIONS,
+        **OF_TREES,
+        "--max-nodes": [*NO_TREE_SIZE, ("1", "from 2 to 1024")],
+        "--max-depth": NO_TREE_SIZE,
+        "--max-branches": NO_TREE_SIZE,
+        "--picture": [],
     },
     "explain": {**OPTIONS, **OF_TREES, "--gamma": NO_DRAFT_LENGTH, "--tree": NO_TREE},
     "sweep": {
