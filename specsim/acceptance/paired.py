@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specsim.acceptance.candidates import RULES, estimated_without_replacement, most_candidates
 from specsim.acceptance.rules import most_probable
-from specsim.specs.acceptance import Paired
+from specsim.specs.ranked import Paired
 
 Array = NDArray[np.float64]
 

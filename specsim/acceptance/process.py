@@ -22,15 +22,13 @@ from specsim.specs.acceptance import (
     Drafted,
     Independent,
     Length,
-    Paired,
     Point,
     Positional,
-    Ranks,
     Regimes,
     Simple,
     Survival,
-    TreeLength,
 )
+from specsim.specs.ranked import Paired, Ranks, TreeLength
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]

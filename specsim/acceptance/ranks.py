@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from specsim.acceptance.paired import ranks_of_pairs
 from specsim.acceptance.process import chain_of
-from specsim.specs.acceptance import Paired, Point, Ranks, Regimes
+from specsim.specs.acceptance import Point, Regimes
+from specsim.specs.ranked import Paired, Ranks
 
 Array = NDArray[np.float64]
 

@@ -80,7 +80,7 @@ class SetUp:
         """All draft steps of a round, with what the runtime adds to each [s]."""
         plan = self._plan()
         machine = self.machine.of_drafts
-        seconds = [sum(float(p.times) * float(pass_time(p.of, machine).seconds) for p in lane) for lane in plan.lanes]
+        seconds = [sum(p.in_a_round(pass_time(p.of, machine).seconds).item() for p in lane) for lane in plan.lanes]
         fixed = self.machine.runtime.draft_step_overhead_seconds * float(plan.steps)
         return max(seconds, default=0.0) + fixed + plan.host_seconds
 

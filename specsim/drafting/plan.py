@@ -21,11 +21,32 @@ class Repeated:
         name: What it is called in an explanation.
         of: The pass.
         times: Expected number in one round, shape (G, 1, 1).
+        by_width: Of a pass over several numbers W of tokens, along the first axis of its arrays, the number of each in
+            one round, shape (G, W); None of a pass over one.
     """
 
     name: str
     of: Pass
     times: Array
+    by_width: Array | None = None
+
+    def in_a_round(self, each: Array) -> Array:
+        """What all of them take in a round, from what each takes."""
+        if self.by_width is None:
+            return each * self.times
+        points = np.broadcast_shapes(each.shape, (self.by_width.shape[-1], 1, 1))
+        return np.tensordot(self.by_width, np.broadcast_to(each, points), axes=1)
+
+    def passes(self) -> tuple[tuple[str, Pass], ...]:
+        """The passes over each number of tokens by themselves, that any round has."""
+        if self.by_width is None:
+            return ((self.name, self.of),) if np.any(self.times > 0) else ()
+        widths = self.of.tokens_per_sequence.reshape(-1)
+        return tuple(
+            (f"{self.name}_of_{width:.0f}", replace(self.of, tokens_per_sequence=np.asarray(width)))
+            for width, count in zip(widths, self.by_width.T, strict=True)
+            if np.any(count > 0)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +113,12 @@ def level_by_level(of: Pass, round_: Round, times: Array | None = None) -> tuple
         times: Steps over one token, all of these if None.
     """
     narrow = Repeated("draft_step", of, round_.narrow if times is None else times)
-    wide = (
-        Repeated(f"draft_step_of_{tokens}", replace(of, tokens_per_sequence=np.asarray(float(tokens))), steps)
-        for tokens, steps in round_.wide
-    )
-    return (narrow, *wide)
+    if not round_.wide:
+        return (narrow,)
+    widths = np.array([float(tokens) for tokens, _ in round_.wide]).reshape(-1, 1, 1)
+    by_width = np.stack([steps.reshape(-1) for _, steps in round_.wide], axis=-1)
+    together = by_width.sum(-1).reshape(-1, 1, 1)
+    return narrow, Repeated("draft_step", replace(of, tokens_per_sequence=widths), together, by_width)
 
 
 def reading(of: Pass) -> Pass:

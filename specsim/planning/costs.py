@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,10 @@ class RoundCosts:
             something is found.
         verification_seconds: Verifying these tokens [s].
         overhead_seconds: Fixed costs and repairs of a round [s].
-        operations_ratio: Operations of a round / of a plain step.
-        bytes_ratio: Bytes moved in a round / in a plain step.
         bound: What verification waits for most, None without a roofline.
         fit: Whether it fits in memory, None without cards.
         absolute: Whether the times are seconds, and not plain steps.
+        work: Gives operations and bytes of a round in plain steps; only rows need them.
     """
 
     plain_seconds: Array
@@ -49,11 +48,24 @@ class RoundCosts:
     verified_tokens: Array
     verification_seconds: Array
     overhead_seconds: Array
-    operations_ratio: Array
-    bytes_ratio: Array
     bound: NDArray[np.int8] | None
     fit: Fit | None
     absolute: bool
+    work: Callable[[], tuple[Array, Array]] = field(repr=False)
+
+    @cached_property
+    def _work(self) -> tuple[Array, Array]:
+        return self.work()
+
+    @property
+    def operations_ratio(self) -> Array:
+        """Operations of a round / of a plain step."""
+        return self._work[0]
+
+    @property
+    def bytes_ratio(self) -> Array:
+        """Bytes moved in a round / in a plain step."""
+        return self._work[1]
 
 
 def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundCosts:
@@ -75,7 +87,6 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
         # A sequence for which a lookup found nothing adds what it adds to a plain step.
         found = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
         verification = plain * np.where(drafts, 1 + found * (ratio - 1), 1.0)
-    operations, moved = _work(measured, axes, lengths, known)
     proposed = _proposed(question.draft, axes, lengths)
     whole = _drafting_seconds(measured, plain, axes, proposed, known)
     drafting = exposed_seconds(question.draft, whole, verification)
@@ -91,11 +102,10 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
         verified_tokens=known.verified_tokens if known is not None else axes.verified_tokens,
         verification_seconds=verification,
         overhead_seconds=overhead,
-        operations_ratio=operations,
-        bytes_ratio=moved,
         bound=known.verification.bound if known is not None else None,
         fit=known.fit if known is not None else None,
         absolute=known is not None or measured.plain_step_seconds is not None,
+        work=partial(_work, measured, axes, lengths, known),
     )
 
 
@@ -138,7 +148,7 @@ class _Passes:
             width, sequences = axes.shapes.path_tokens / axes.shapes.paths, batch * axes.shapes.paths
         if isinstance(question.draft, LookupDraft) and question.draft.hit_rate < 1:
             width, share = _found(question.draft.hit_rate, axes, tokens)
-        verification = pass_time(Pass(target, sequences, width, context), machine)
+        verification = _pass_time_by_width(Pass(target, sequences, width, context), machine, axes)
         lanes = drafting.lanes if drafting is not None else ()
         readings = drafting.readings if drafting is not None and question.output_length else ()
         return cls(
@@ -159,6 +169,20 @@ class _Passes:
         """What a step takes on average, where those in which nothing was found are plain ones."""
         share = self.verifying
         return verification if share.ndim == 0 else verification * share + plain * (1 - share)
+
+
+def _pass_time_by_width(verification: Pass, machine: Machine, axes: Axes) -> PassTime:
+    """The time of a verification; of many trees once for each number of tokens, where that is all they differ in."""
+    width = verification.tokens_per_sequence
+    if axes.shapes is None or width.ndim < 3 or verification.sequences.ndim == 3:
+        return pass_time(verification, machine)
+    each, which = np.unique(width.reshape(-1), return_inverse=True)
+    if 2 * each.size > width.size or width.size != len(width):
+        return pass_time(verification, machine)
+    found = pass_time(replace(verification, tokens_per_sequence=each.reshape(-1, 1, 1)), machine)
+    parts = {one.name: getattr(found, one.name) for one in fields(PassTime)}
+    spread = {name: part[which] if part.ndim == 3 and len(part) == each.size else part for name, part in parts.items()}
+    return PassTime(**spread)
 
 
 def round_of(axes: Axes, lengths: RoundLengths) -> Round:
@@ -210,7 +234,7 @@ def _drafting_seconds(
     if known is None or known.drafting is None:
         raise ValueError("neither a drafter of known cost nor a measured draft cost is given")
     drafting = known.drafting
-    seconds = _slowest(_sum(time.seconds * part.times for part, time in lane) for lane in known.parts)
+    seconds = _slowest(_sum(part.in_a_round(time.seconds) for part, time in lane) for lane in known.parts)
     fixed = known.machine.runtime.draft_step_overhead_seconds * drafting.steps
     # The host looks every time, whether it finds something or not.
     return seconds + (fixed + drafting.host_seconds * (axes.gamma > 0))
@@ -254,8 +278,8 @@ def _work(measured: MeasuredCosts, axes: Axes, lengths: RoundLengths, known: _Pa
         plain, parts = known.plain, [pair for lane in known.parts for pair in lane]
         # Ratios of small arrays first: the number of passes makes the array of all points.
         of_drafting = (
-            _sum(time.operations / plain.operations * part.times for part, time in parts),
-            _sum(time.moved_bytes / plain.moved_bytes * part.times for part, time in parts),
+            _sum(part.in_a_round(time.operations / plain.operations) for part, time in parts),
+            _sum(part.in_a_round(time.moved_bytes / plain.moved_bytes) for part, time in parts),
         )
     operations = known.mixed(known.verification.operations, known.plain.operations)
     moved = known.mixed(known.verification.moved_bytes, known.plain.moved_bytes)

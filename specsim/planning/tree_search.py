@@ -20,9 +20,11 @@ import numpy as np
 
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.cost.passes import Array
+from specsim.planning.costs import RoundCosts
 from specsim.planning.lengths import lengths_of_trees
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import NEAR_BEST, Rounds, plan
+from specsim.planning.schedules import exposed_seconds
 from specsim.planning.shapes import Shapes
 from specsim.planning.sweep import Block, blocks
 from specsim.specs.acceptance import ByContext, Classes, Point, typical_of
@@ -77,23 +79,20 @@ def search_trees(question: Question, axes: Axes, limits: Limits, *, every_size: 
     deepest = deepest_tree(question.draft)
     limits = limits if deepest is None else replace(limits, depth=min(limits.depth, deepest))
     chosen: dict[tuple[int, ...], Tree] = {}
-    # Chains have no mask that slows verification down: the tree that emits most may cost more than a chain of its size.
-    bound = _best_speedup(
-        question, plan(question, Axes.of(axes.batch_size, axes.context_length, range(limits.depth + 1)))
-    )
-    chains = _parts(typical_of(question.draft.acceptance))
-    for chain in chains:
-        in_stretches = not chain.is_independent
-        found = (best_trees_in_regimes if in_stretches else best_trees)(
-            chain, limits.nodes, limits.depth, limits.branches
-        )
-        rounds, here = _rounds(question, axes, found, chain)
+    # A chain has no mask that slows verification down: it may cost less than the tree of its size that emits most.
+    chains = plan(question, Axes.of(axes.batch_size, axes.context_length, range(limits.depth + 1)))
+    bound = _largest(chains.speedup, question, chains)
+    parts = _parts(typical_of(question.draft.acceptance))
+    for part in parts:
+        search = best_trees if part.is_independent else best_trees_in_regimes
+        found = search(part, limits.nodes, limits.depth, limits.branches)
+        rounds = _rounds(question, axes, found, part)
         for index in _winners(rounds, found, every_size):
             tree = found.tree(index)
             if not tree.is_chain:
                 chosen.setdefault(tree.parents, tree)
-        bound = np.maximum(bound, _bound(question, here, found, chain))
-    if len(chains) > 1:
+        bound = np.maximum(bound, _bound(question, rounds, chains, found))
+    if len(parts) > 1:
         # Which part of the acceptance holds depends on the point: what is best for one of them bounds nothing.
         bound = np.full(bound.shape, np.nan)
     return TreeSearch(tuple(chosen.values()), bound)
@@ -113,12 +112,10 @@ def _parts(acceptance: Point) -> Sequence[RankChain]:
             return [chain]
 
 
-def _rounds(question: Question, axes: Axes, found: BestTrees, chain: RankChain) -> tuple[Rounds, Axes]:
+def _rounds(question: Question, axes: Axes, found: BestTrees, chain: RankChain) -> Rounds:
     """A round of every tree that was found, at every batch and context."""
-    shapes = Shapes.of_best(found)
-    here = replace(axes, gamma=found.depth.reshape(-1, 1, 1), shapes=shapes)
-    lengths = lengths_of_trees(question.draft, _lengths(found, chain), here)
-    return plan(question, here, lengths), here
+    here = replace(axes, gamma=found.depth.reshape(-1, 1, 1), shapes=Shapes.of_best(found))
+    return plan(question, here, lengths_of_trees(question.draft, _lengths(found, chain), here))
 
 
 def _lengths(found: BestTrees, chain: RankChain) -> TreeLengths:
@@ -142,23 +139,38 @@ def _winners(rounds: Rounds, found: BestTrees, every_size: bool) -> list[int]:
     return sorted(chosen)
 
 
-def _bound(question: Question, axes: Axes, found: BestTrees, chain: RankChain) -> Array:
-    """The largest speedup that no tree within the limits exceeds, shape (B, S)."""
-    shapes = Shapes.of_best(found)
-    alone = replace(shapes, wide=(), paths=np.ones_like(shapes.paths), path_tokens=shapes.nodes)
-    narrow = replace(axes, shapes=alone)
-    lengths = replace(
-        lengths_of_trees(question.draft, _lengths(found, chain), narrow),
-        tokens_per_round=_over_all(question, found.at_most),
-        rejection_probability=np.zeros((len(found.depth), 1, 1)),
-    )
-    return _best_speedup(question, plan(replace(question, output_length=0), narrow, lengths))
+def _bound(question: Question, rounds: Rounds, chains: Rounds, found: BestTrees) -> Array:
+    """The largest speedup that no tree within the limits exceeds, shape (B, S).
+
+    Args:
+        question: What is planned.
+        rounds: Rounds of the trees that were found.
+        chains: Rounds of chains of 0, 1, ... tokens, whose draft steps work on one token each.
+        found: These trees.
+    """
+    costs, repair = rounds.costs, question.costs.repair if question.costs is not None else 0.0
+    if question.output_length or question.draft.path_by_path:
+        # Nothing costs less than one sequence that holds each node once, and outputs without an end.
+        costs = _least_costs(question, rounds)
+    narrow = np.broadcast_to(chains.costs.whole_drafting_seconds, chains.axes.shape)[found.depth]
+    drafting = exposed_seconds(question.draft, narrow, costs.verification_seconds)
+    overhead = costs.overhead_seconds - costs.plain_seconds * repair * rounds.lengths.rejection_probability
+    seconds = drafting + costs.verification_seconds + overhead
+    return _largest(_over_all(question, found.at_most) * costs.plain_seconds / seconds, question, rounds)
 
 
-def _best_speedup(question: Question, rounds: Rounds) -> Array:
+def _least_costs(question: Question, rounds: Rounds) -> RoundCosts:
+    shapes = rounds.axes.shapes
+    if shapes is None:
+        return rounds.costs
+    alone = replace(shapes, paths=np.ones_like(shapes.paths), path_tokens=shapes.nodes)
+    return plan(replace(question, output_length=0), replace(rounds.axes, shapes=alone), rounds.lengths).costs
+
+
+def _largest(speedup: Array, question: Question, rounds: Rounds) -> Array:
     """The largest speedup of what may be called best, 0 where nothing may, shape (B, S)."""
     allowed = rounds.feasible & (~rounds.lengths.extrapolated | question.extrapolate)
-    return np.asarray(np.where(np.broadcast_to(allowed, rounds.axes.shape), rounds.speedup, 0.0).max(axis=0))
+    return np.asarray(np.broadcast_to(speedup * allowed, rounds.axes.shape).max(axis=0))
 
 
 def _over_all(question: Question, tokens: Array) -> Array:

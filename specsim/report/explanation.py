@@ -31,8 +31,9 @@ from specsim.report.drawing import tree_text
 from specsim.report.operator_table import operator_table
 from specsim.report.point import Point
 from specsim.report.table import Table
-from specsim.specs.acceptance import Paired, Regimes, typical_of
+from specsim.specs.acceptance import Regimes, typical_of
 from specsim.specs.drafter import LOSSY_RULES, DraftModel, LookupDraft
+from specsim.specs.ranked import Paired
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
 from specsim.specs.tree import CountedTree, DynamicTree, Shape, Tree

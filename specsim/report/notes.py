@@ -11,18 +11,7 @@ from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
 from specsim.report.table import Table
-from specsim.specs.acceptance import (
-    ByContext,
-    Classes,
-    Drafted,
-    Length,
-    Paired,
-    Point,
-    Published,
-    Regimes,
-    TreeLength,
-    typical_of,
-)
+from specsim.specs.acceptance import ByContext, Classes, Drafted, Length, Point, Published, Regimes, typical_of
 from specsim.specs.card import Card
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -35,6 +24,7 @@ from specsim.specs.drafter import (
     MergedDraft,
     models_of,
 )
+from specsim.specs.ranked import Paired, TreeLength
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
 from specsim.specs.tree import CountedTree, DynamicTree

@@ -116,12 +116,9 @@ class Point:
         tokens = np.asarray(self.at(self.rounds.costs.verified_tokens))
         if drafting is not None:
             for part in (part for lane in drafting.lanes for part in lane):
-                if np.any(part.times > 0):
-                    width = part.of.tokens_per_sequence.reshape(-1)[-1]
-                    yield (
-                        part.name,
-                        replace(part.of, sequences=batch, tokens_per_sequence=width, context_length=context),
-                    )
+                for name, of in part.passes():
+                    width = of.tokens_per_sequence.reshape(-1)[-1]
+                    yield name, replace(of, sequences=batch, tokens_per_sequence=width, context_length=context)
         if here.shapes is not None and self.question.draft.path_by_path:
             paths = here.shapes.paths.reshape(())
             yield "verification", Pass(target, batch * paths, here.shapes.path_tokens.reshape(()) / paths, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
-from specsim.specs.acceptance import NO_RANKS, TreeLength, knows_ranks, typical_of
+from specsim.specs.acceptance import NO_RANKS, knows_ranks, typical_of
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -38,6 +38,7 @@ from specsim.specs.fields import (
 from specsim.specs.hardware import Hardware
 from specsim.specs.head import Eagle3Head
 from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
+from specsim.specs.ranked import TreeLength
 from specsim.specs.runtime import Runtime
 from specsim.specs.served import ServedModel
 from specsim.specs.tree import Shape

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specsim.acceptance.paired import most_probable_candidates
 from specsim.acceptance.ranks import RankChain
-from specsim.specs.acceptance import Paired
+from specsim.specs.ranked import Paired
 from specsim.specs.tree import CountedTree, DynamicTree, Tree
 
 Array = NDArray[np.float64]

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from specsim.acceptance import rate_from_tokens_per_round
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.acceptance.regimes import solved_from_the_left
-from specsim.specs.acceptance import ByContext, Classes, Paired, Point, TreeLength
+from specsim.specs.acceptance import ByContext, Classes, Point
+from specsim.specs.ranked import Paired, TreeLength
 from specsim.specs.tree import CountedTree, DynamicTree, Shape, Tree
 from specsim.trees.dynamic import filled_by_ranks, kept_by_ranks, simulated_rounds
 

@@ -20,7 +20,8 @@ from specsim.acceptance.rules import EXACT_WITHIN, LOSSLESS, WRONG, most_probabl
 from specsim.planning.question import Axes
 from specsim.planning.rounds import plan
 from specsim.planning.tree_search import Limits, search_trees
-from specsim.specs.acceptance import AtContext, ByContext, Classes, Paired, Ranks, Regime, Regimes, RequestClass
+from specsim.specs.acceptance import AtContext, ByContext, Classes, Regime, Regimes, RequestClass
+from specsim.specs.ranked import Paired, Ranks
 from specsim.specs.tree import DynamicTree, Tree, merged, read_shape, written_shape
 from specsim.trees import rounds_of_tree, tree_lengths
 from specsim.trees.in_regimes import best_trees_in_regimes
