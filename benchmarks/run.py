@@ -208,16 +208,16 @@ def elements_of_a_search(repeats: int, ranks: str) -> float:
     """The ratio of ``best_trees``: up to 128 nodes, 10 levels and 8 branches, resolved cards to the rows."""
     import numpy as np
 
-    from specsim import api
+    from specsim import api_trees
 
     batches, contexts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32], [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8000]
     cards = {"hardware": "h100", "target": "llama-3-8b", "draft": "llama-3.2-1b"}
-    question = api.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
+    question = api_trees.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
     x = np.random.default_rng(0).standard_normal(ARRAY)
     y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
     def search() -> None:
-        rows = api.tree_rows(question)
+        rows = api_trees.tree_rows(question)
         if len(rows) != 100:
             raise BenchmarkError(f"a search over 100 points has {len(rows)} rows.")
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         explain,
         fit,
         optimal_gamma,
-        optimal_tree,
         resolve,
         rules,
         simulate,
         sweep,
         validate,
     )
+    from specsim.api_trees import optimal_tree
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
@@ -38,7 +38,7 @@ _HOMES = {
     "explain": "specsim.api",
     "fit": "specsim.api",
     "optimal_gamma": "specsim.api",
-    "optimal_tree": "specsim.api",
+    "optimal_tree": "specsim.api_trees",
     "resolve": "specsim.api",
     "rules": "specsim.api",
     "simulate": "specsim.api",

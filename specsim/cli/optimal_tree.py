@@ -55,13 +55,13 @@ def command(
       specsim optimal-tree --hardware a10 --target llama-7b --draft llama-68m --ranks 0.66,0.1,0.05 --batch 1..16
       specsim optimal-tree --ranks 0.6,0.2,0.1 --draft-cost-ratio 0.1 --max-nodes 16 --all
     """
-    from specsim import api
+    from specsim import api_trees
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    asked = api.tree_question(batch_size, context_length, max_nodes, max_depth, max_branches, **question(given))
+    asked = api_trees.tree_question(batch_size, context_length, max_nodes, max_depth, max_branches, **question(given))
     render.remarks(asked.resolution.remarks, quiet)
-    table = api.tree_rows(asked, every_size=every_size)
+    table = api_trees.tree_rows(asked, every_size=every_size)
     if picture is not None:
         from specsim.report.drawing import draw_trees
 

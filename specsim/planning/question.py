@@ -43,7 +43,8 @@ class Axes:
     ) -> Axes:
         """Axes from one-dimensional lists of values; trees stand behind the chains, and those that are one among them.
 
-        >>> Axes.of([1], [0], [0, 2], [Tree.expansion([2, 1]), Tree.expansion([1, 1, 1])]).gamma.reshape(-1).tolist()
+        >>> from specsim.specs.tree import read_shape
+        >>> Axes.of([1], [0], [0, 2], [read_shape("<2,1>"), read_shape("<1,1,1>")]).gamma.reshape(-1).tolist()
         [0, 2, 3, 2]
         """
         chains = [*np.asarray(gamma, dtype=np.int64).reshape(-1).tolist(), *(t.depth for t in trees if t.is_chain)]

@@ -319,6 +319,15 @@ def rows(answer: Answer, **notes: Any) -> Table:
     )
 
 
+TREE_COLUMNS = (
+    ("chain_gamma", "tokens", "gamma of the best chain at this batch and context"),
+    ("chain_speedup", "", "its speedup"),
+    ("speedup_bound", "", "no tree within the limits has a larger speedup"),
+    ("speedup_gap", "", "speedup_bound / speedup - 1; 0 where the row is certain to be the best"),
+)
+"""What rows of a search for trees have besides: name, unit and meaning."""
+
+
 def beside_chains(answer: Answer, table: Table, bound: Array) -> Table:
     """The rows of a search for trees with the best chain of each point, and what no tree exceeds.
 
