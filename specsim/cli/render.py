@@ -233,12 +233,9 @@ def short(value: Cell) -> str:
     return str(value)
 
 
-_LONG_TREE = 24
-
-
 def levels_of(tree: str) -> str:
-    """A tree for the eye: one that is written as a long list of parents by the number of its nodes at each level."""
-    if len(tree) <= _LONG_TREE or not tree.startswith("["):
+    """A tree for the eye: one that is written as a list of parents by the number of its nodes at each level."""
+    if not tree.startswith("["):
         return tree
     from specsim.specs.tree import Tree, read_shape
 
