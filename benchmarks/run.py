@@ -107,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
     size = SMOKE if parser.parse_args().smoke else FULL
-    for benchmark in (point_of_a_sweep, simulated_position, help_page, first_answer, streamed_sweep):
+    for benchmark in (point_of_a_sweep, simulated_position, best_trees, help_page, first_answer, streamed_sweep):
         for result in benchmark(size):
             print(result, flush=True)
     return 0
@@ -190,6 +190,43 @@ def seconds_of_a_position(repeats: int) -> float:
 
     per_run, per_yardstick = interleaved(repeats, simulate, yardstick)
     return (per_run / positions) / (per_yardstick / (10 * ARRAY))
+
+
+def best_trees(size: Size) -> Iterator[Result]:
+    """The time for the best tree of each of 10 batches x 10 contexts, in elements of numpy.exp."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        asked = (
+            "0.634,0.108,0.057,0.0225,0.0195,0.021,0.012,0.009",
+            "0.634,0.108,0.057,0.0225,0.0195,0.012,0.009,0.008",
+        )
+        rising, falling = (pool.submit(elements_of_a_search, size.sweeps, ranks).result() for ranks in asked)
+    yield Result("best trees of 100 points / element of numpy.exp", rising, 50_000_000)
+    yield Result("the same where no rank rises", falling, 50_000_000)
+
+
+def elements_of_a_search(repeats: int, ranks: str) -> float:
+    """The ratio of ``best_trees``: up to 128 nodes, 10 levels and 8 branches, resolved cards to the rows."""
+    import numpy as np
+
+    from specsim import api_trees
+
+    batches, contexts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32], [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8000]
+    cards = {"hardware": "h100", "target": "llama-3-8b", "draft": "llama-3.2-1b"}
+    question = api_trees.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
+    x = np.random.default_rng(0).standard_normal(ARRAY)
+    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
+
+    def search() -> None:
+        rows = api_trees.tree_rows(question)
+        if len(rows) != 100:
+            raise BenchmarkError(f"a search over 100 points has {len(rows)} rows.")
+
+    def yardstick() -> None:
+        for _ in range(10):
+            np.exp(x, out=y)
+
+    per_search, per_yardstick = interleaved(repeats, search, yardstick)
+    return per_search / (per_yardstick / (10 * ARRAY))
 
 
 def help_page(size: Size) -> Iterator[Result]:

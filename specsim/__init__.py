@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from specsim.api.accuracy import calibrate, validate
     from specsim.api.cards import catalog_list
     from specsim.api.planning import explain, optimal_gamma, resolve, sweep
+    from specsim.api.trees import optimal_tree
     from specsim.errors import InputError, SpecsimError
     from specsim.report.explanation import Explanation
     from specsim.report.table import Table
@@ -29,6 +30,7 @@ _HOMES = {
     "explain": "specsim.api.planning",
     "fit": "specsim.api.acceptances",
     "optimal_gamma": "specsim.api.planning",
+    "optimal_tree": "specsim.api.trees",
     "resolve": "specsim.api.planning",
     "rules": "specsim.api.acceptances",
     "simulate": "specsim.api.acceptances",
@@ -47,6 +49,7 @@ __all__ = [
     "explain",
     "fit",
     "optimal_gamma",
+    "optimal_tree",
     "resolve",
     "rules",
     "simulate",

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.acceptance.paired import ranks_of_pairs
 from specsim.acceptance.rates import rate_from_tokens_per_round
 from specsim.acceptance.regimes import RegimeChain, runs_to_transitions, stationary_law
 from specsim.specs.acceptance import (
@@ -27,6 +28,7 @@ from specsim.specs.acceptance import (
     Simple,
     Survival,
 )
+from specsim.specs.ranked import Paired, Ranks, TreeLength
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -129,6 +131,29 @@ class Conditional:
         position = np.arange(drafted.shape[-1])
         survival = np.cumprod(known[np.minimum(position, len(known) - 1)])
         return AcceptedLengths(gamma, drafted, survival * drafted, _beyond(gamma, self.recorded))
+
+
+@dataclass(frozen=True)
+class MeasuredChains:
+    """Tokens per round that were measured at some draft lengths, each with one rate of its own.
+
+    Other lengths have the rate of the next longer one; longer ones, and all where nothing was measured, are
+    extrapolated.
+
+    Attributes:
+        by_gamma: Draft lengths, rising, each with the process that gives its tokens.
+    """
+
+    by_gamma: tuple[tuple[int, Conditional], ...]
+
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths at each draft length, shape (G,), at any context."""
+        drafted, known = _drafted(gamma), np.array([length for length, _ in self.by_gamma], dtype=np.int64)
+        if not known.size:
+            return AcceptedLengths(gamma, drafted, 0 * drafted, gamma > 0)
+        each = np.stack([process.lengths(gamma).accepted for _, process in self.by_gamma])
+        chosen = np.minimum(np.searchsorted(known, gamma), len(known) - 1)
+        return AcceptedLengths(gamma, drafted, each[chosen, np.arange(len(gamma))], gamma > known[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +259,14 @@ def process_of(spec: Point) -> AcceptanceProcess:
             before = (1.0, *spec.survival)
             conditional = tuple(x / b if b > 0 else 0.0 for x, b in zip(spec.survival, before, strict=False))
             return Conditional(conditional, recorded=len(spec.survival))
+        case Ranks():
+            first = tuple(ranks[0] for ranks in spec.ranks)
+            return Conditional(first, recorded=len(first) if len(first) > 1 else None)
+        case TreeLength():
+            chains = {tree.depth: tokens for tree, tokens in spec.measured.items() if tree.is_chain}
+            return MeasuredChains(tuple((gamma, _effective(chains[gamma], gamma)) for gamma in sorted(chains)))
+        case Paired():
+            return Conditional((float(ranks_of_pairs(spec, 1)[0]),))
         case Length():
             return _effective(spec.tokens_per_round, spec.gamma)
         case Drafted():

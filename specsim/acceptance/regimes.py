@@ -107,7 +107,7 @@ class RegimeRounds:
         """
         visits = np.cumsum(self.accepting, axis=-3)[..., self.gamma, :, :]
         share = np.broadcast_to(self.chain.share[..., None, :], visits.shape[:-1])
-        found = np.maximum(_solved_from_the_left(visits, share), 0.0)
+        found = np.maximum(solved_from_the_left(visits, share), 0.0)
         return found / found.sum(-1, keepdims=True)
 
     @cached_property
@@ -201,7 +201,7 @@ def runs_to_transitions(mean_run_tokens: Sequence[float | None]) -> Array:
     return np.asarray(np.diag(1.0 - leaves) + (1.0 - np.eye(count)) * (leaves / others)[:, None])
 
 
-def _solved_from_the_left(matrices: Array, wanted: Array) -> Array:
+def solved_from_the_left(matrices: Array, wanted: Array) -> Array:
     """The rows y with y A = w, shape (..., K); where A has no inverse, the shortest of them.
 
     N is singular only where eigenvalues of D P are roots of unity: certain acceptance in regimes that alternate.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import pass_time
-from specsim.drafting import Drafting, Repeated, Round, drafting_of
+from specsim.drafting import Drafting, Round, drafting_of
 from specsim.planning.question import plain_step
 from specsim.specs.drafter import AnyDraft
 from specsim.specs.served import ServedModel
@@ -79,9 +79,8 @@ class SetUp:
     def drafting_seconds(self) -> float:
         """All draft steps of a round, with what the runtime adds to each [s]."""
         plan = self._plan()
-        lanes = [_widened(lane, self._shape.width) for lane in plan.lanes]
         machine = self.machine.of_drafts
-        seconds = [sum(float(p.times) * float(pass_time(p.of, machine).seconds) for p in lane) for lane in lanes]
+        seconds = [sum(p.in_a_round(pass_time(p.of, machine).seconds).item() for p in lane) for lane in plan.lanes]
         fixed = self.machine.runtime.draft_step_overhead_seconds * float(plan.steps)
         return max(seconds, default=0.0) + fixed + plan.host_seconds
 
@@ -105,21 +104,12 @@ class SetUp:
         return self.shape
 
     def _plan(self) -> Drafting:
-        levels = float(self._shape.levels)
-        points = (levels, levels, float(self.batch_size), float(self.context_length))
-        round_ = Round(*(np.asarray(point) for point in points))
+        levels, width = float(self._shape.levels), self._shape.width
+        points = (levels, float(self.batch_size), float(self.context_length))
+        drafted, batch, context = (np.asarray(point) for point in points)
+        wide = ((width, drafted - 1),) if width > 1 and levels > 1 else ()
+        round_ = Round(drafted, drafted, batch, context, wide)
         found = drafting_of(self.draft, self.target, round_) if self.draft is not None else None
         if found is None:
             raise ValueError("the cost of drafting is not known")
         return found
-
-
-def _widened(lane: tuple[Repeated, ...], width: int) -> list[Repeated]:
-    """A chain's passes as those of a tree: every step after the first works on the tokens of one level."""
-    if width == 1:
-        return list(lane)
-    first, *later = lane
-    parts = [replace(first, times=np.minimum(first.times, 1.0)), replace(first, times=np.maximum(first.times - 1, 0.0))]
-    wide = [replace(part, of=replace(part.of, tokens_per_sequence=np.asarray(float(width)))) for part in later]
-    again = replace(parts[1], of=replace(first.of, tokens_per_sequence=np.asarray(float(width))))
-    return [parts[0], again, *wide]

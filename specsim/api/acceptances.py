@@ -21,12 +21,15 @@ from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.verification import ask_rules
 from specsim.errors import Fault, InputError, Place
 from specsim.report.fitted import FittedAcceptance, fitted
+from specsim.report.several_candidates import several_candidates
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table
 from specsim.specs.acceptance import Regimes
 
 
-def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: Any = None) -> Table:
+def rules(
+    *, target_probs: Any, draft_probs: Any, rule: Any = None, candidates: Any = None, lenience: Any = None
+) -> Table:
     """What verification rules accept and emit, exactly, and how far that is from the target.
 
     Columns: ``rule``; ``verdict``, what is to be held of it on any input; ``exact``, whether on this one its law is the
@@ -41,6 +44,9 @@ def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: An
             on the tokens before them. A sum within 1e-6 of 1 is brought to 1.
         draft_probs: The draft's, same shape.
         rule: One name, or several; every rule if left out.
+        candidates: How many candidates there are for one position: then the rules are those of
+            ``specsim.acceptance.candidates``, ``rank_1``, ``rank_2``, ... are the probabilities that the first, second,
+            ... candidate is the accepted one, and bounds have no law.
         lenience: What the rule ``lenience`` multiplies draft probabilities with, above 0 and at most 1; 0.5.
 
     Raises:
@@ -50,7 +56,10 @@ def rules(*, target_probs: Any, draft_probs: Any, rule: Any = None, lenience: An
     >>> table["output_1"].round(12).tolist(), table["verdict"].tolist()
     ([0.6, 0.72], ['lossless', 'wrong'])
     """
-    question = ask_rules(target_probs, draft_probs, rule, lenience)
+    question = ask_rules(target_probs, draft_probs, rule, lenience, candidates)
+    if question.candidates is not None:
+        return several_candidates(question.target_probs[0], question.draft_probs[0], question.candidates,
+                                  question.rules, question.assumed)  # fmt: skip
     names, (positions, tokens) = question.rules, question.target_probs.shape
     judged = [
         verification.judge(name, question.target_probs, question.draft_probs, question.lenience) for name in names

@@ -23,6 +23,8 @@ from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.notes import notes_of, without_effect
 from specsim.report.table import Table, joined
+from specsim.specs.scenario import Scenario
+from specsim.specs.tree import read_shape
 
 
 def optimal_gamma(
@@ -60,10 +62,10 @@ def gamma_question(batch_size: Any, context_length: Any, max_gamma: Any, **optio
 
 def best_rows(resolution: Resolution) -> Table:
     """The best draft length of each batch and context; where nothing fits, the row of the shortest one."""
-    return joined([_best_of(block_table(block)) for block in sweep_blocks(resolution)])
+    return joined([best_of(block_table(block)) for block in sweep_blocks(resolution)])
 
 
-def _best_of(table: Table) -> Table:
+def best_of(table: Table) -> Table:
     nothing_fits = np.array([near is None for near in table.cells("near_best")])
     return table.where(table["best"] | (nothing_fits & (table["gamma"] == table["gamma"].min())))
 
@@ -107,11 +109,19 @@ def sweep_blocks(resolution: Resolution) -> Iterator[Block]:
     Raises:
         InputError: If a measured plain step contradicts the hardware card.
     """
+    for scenario, varied, idle in with_idle_fields(resolution):
+        yield from blocks(scenario, varied, idle)
+
+
+def with_idle_fields(
+    resolution: Resolution,
+) -> Iterator[tuple[Scenario, tuple[tuple[str, object], ...], list[frozenset[str]]]]:
+    """Scenarios with their values along the axes, and for each drafter the fields of cards that never count."""
     of_each = [[without_effect(one, draft) for draft in one.drafts] for one in resolution.scenarios]
     # What counts at some value of the axes counts for the sweep.
     idle = [frozenset.intersection(*found) for found in zip(*of_each, strict=True)]
     for scenario, varied in zip(resolution.scenarios, resolution.varied, strict=True):
-        yield from blocks(scenario, varied, idle)
+        yield scenario, varied, idle
 
 
 def block_table(block: Block) -> Table:
@@ -121,7 +131,12 @@ def block_table(block: Block) -> Table:
 
 
 def explain(
-    *, batch_size: Any = 1, context_length: Any = 1024, gamma: Any = None, **options: Unpack[Options]
+    *,
+    batch_size: Any = 1,
+    context_length: Any = 1024,
+    gamma: Any = None,
+    tree: Any = None,
+    **options: Unpack[Options],
 ) -> Explanation:
     """Where the time of one operating point goes, what the draft costs, and where speculation stops paying.
 
@@ -129,18 +144,42 @@ def explain(
         batch_size: One batch size.
         context_length: One context length.
         gamma: The draft length; the best one up to 8 if left out.
+        tree: A token tree in its place: ``"<2,2,1>"``, ``"8/8/64"``, a list of parents, or a name.
         options: See ``Options``.
 
     Raises:
         InputError: With one fault for everything that is wrong.
     """
-    return explain_resolved(point_question(batch_size, context_length, gamma, **options), gamma)
+    gamma, tree = chain_or_tree(gamma, tree)
+    return explain_resolved(point_question(batch_size, context_length, gamma, tree, **options), gamma)
 
 
-def point_question(batch_size: Any, context_length: Any, gamma: Any, **options: Unpack[Options]) -> Resolution:
+def chain_or_tree(gamma: Any, tree: Any) -> tuple[Any, Any]:
+    """A tree that is one chain as its draft length, and nothing in place of the tree.
+
+    Raises:
+        InputError: If both are given.
+    """
+    if tree is None:
+        return gamma, None
+    if gamma is not None:
+        raise InputError(Fault("a tree has its own levels: give gamma or a tree, not both.", Place(parameter="tree")))
+    try:
+        shape = read_shape(tree)
+    except ValueError:
+        # A name, or a mistake: both are for the catalogue to say.
+        return None, tree
+    return (shape.depth, None) if shape.is_chain else (None, tree)
+
+
+def point_question(
+    batch_size: Any, context_length: Any, gamma: Any, tree: Any = None, **options: Unpack[Options]
+) -> Resolution:
     """The question of ``explain``, resolved: one operating point and one drafter."""
     longest = DEFAULT_MAX_GAMMA if gamma is None else max(draft_length(gamma, "gamma"), DEFAULT_MAX_GAMMA)
-    resolution = ask(batch_size, context_length, range(longest + 1), "gamma", **options)
+    resolution = ask(batch_size, context_length, range(longest + 1), "gamma", tree, **options)
+    if len(resolution.scenarios[0].grid.trees) > 1:
+        raise InputError(Fault("explain looks at one tree.", Place(parameter="tree")))
     scenario = resolution.scenarios[0]
     for name in ("batch_size", "context_length"):
         if len(getattr(scenario.grid, name)) > 1:

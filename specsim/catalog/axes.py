@@ -9,8 +9,8 @@ from specsim.catalog.drafters import fields_of
 from specsim.catalog.located import LocatedDict, place_of
 from specsim.errors import Fault, InputError, Place, nearest, shown
 
-GRID_AXES = ("batch_size", "context_length", "gamma")
-"""Axes that every grid has."""
+GRID_AXES = ("batch_size", "context_length", "gamma", "tree")
+"""Axes of a grid that are no paths."""
 
 
 def axes_of(document: Any) -> dict[str, list[Any]]:

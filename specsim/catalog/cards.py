@@ -20,6 +20,8 @@ from specsim.specs.precision import PRECISIONS
 from specsim.specs.runtime import Runtime
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
+from specsim.specs.tree import Shape, Tree
+from specsim.specs.tree_card import TreeCard
 
 RECORDS: dict[str, Any] = {
     "hardware": Hardware,
@@ -29,6 +31,7 @@ RECORDS: dict[str, Any] = {
     "head": Head,
     "drafter": Drafter,
     "runtime": Runtime,
+    "tree": TreeCard,
     "scenario": Scenario,
 }
 
@@ -63,9 +66,22 @@ def derived_figures(found: Card) -> dict[str, str]:
         }
     if isinstance(found, Model):
         return _of_model(found)
+    if isinstance(found, TreeCard):
+        return figures_of_tree(found.tree)
     if isinstance(found, HEADS):
         return {"own parameters": f"{found.parameters:,}"}
     return {}
+
+
+def figures_of_tree(shape: Shape) -> dict[str, str]:
+    """What follows from a shape."""
+    steps = ", ".join(map(str, shape.step_tokens))
+    figures = {"verified tokens": f"{shape.nodes}", "levels": f"{shape.depth}", "tokens of each draft step": steps}
+    if isinstance(shape, Tree):
+        figures["nodes of each level"] = "+".join(map(str, shape.level_counts))
+        figures["candidates"] = f"{shape.paths}"
+        figures["tokens if verified path by path"] = f"{shape.path_tokens}"
+    return figures
 
 
 def _of_model(model: Model) -> dict[str, str]:

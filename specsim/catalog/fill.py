@@ -13,7 +13,7 @@ from specsim.catalog.axes import axes_of
 from specsim.catalog.draft_cards import checked_head
 from specsim.catalog.drafters import drafter_document
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
-from specsim.errors import Fault, InputError, shown
+from specsim.errors import Fault, InputError, Place, shown
 from specsim.specs.precision import KV_BYTES, PRECISIONS
 
 DEFAULT_RUNTIME = "typical"
@@ -79,7 +79,9 @@ class Filler:
             document["costs"] = costs
         if isinstance(document.get("grid"), dict):
             document["grid"] = _located(document["grid"])
-            _default(document["grid"], "gamma", DEFAULT_GAMMA)
+            with self._collecting():
+                _name_trees(document["grid"], self.folder)
+            _default(document["grid"], "gamma", 0 if "tree" in document["grid"] else DEFAULT_GAMMA)
             if measured:
                 _default(document["grid"], "batch_size", 1)
                 _default(document["grid"], "context_length", 0)
@@ -156,6 +158,7 @@ class Filler:
                 # What is published for a draft that cannot be read is nothing to look for.
                 with self._collecting():
                     draft["acceptance"] = acceptance_of(draft, target, f"{path}.acceptance", self.folder, self.remarks)
+                    _move_verification(draft, path)
             filled[index] = draft
         if shared and not used:
             self.unused = Fault("every draft has an acceptance of its own; this one is not used.", place, "acceptance")
@@ -241,6 +244,47 @@ def _fill_card(document: LocatedDict, field: str, kind: str, folder: Path | None
         expected = "a name of the catalogue, a YAML file, or a mapping of fields"
         raise InputError(Fault(f"expected {expected}, found {shown(written)}.", place, path))
     document[field] = library.read_card(kind, str(written), place, folder, path)
+
+
+def _name_trees(grid: LocatedDict, folder: Path | None) -> None:
+    """Trees that are called by a name or a file become what these stand for."""
+    if "tree" not in grid:
+        return
+    written, place = grid["tree"], grid.places.get("tree", grid.place)
+    if isinstance(written, str):
+        grid["tree"] = tree_document(written, place, folder)
+    elif isinstance(written, list):
+        entries = LocatedList(list(written), place_of(grid, ("tree",))[0], list(getattr(written, "places", [])))
+        for index, entry in enumerate(entries):
+            if isinstance(entry, str):
+                entries[index] = tree_document(entry, place_of(grid, ("tree", index))[0], folder)
+        grid["tree"] = entries
+
+
+def tree_document(written: str, place: Place, folder: Path | None) -> Any:
+    """A tree as it is written, or the one that a name of the catalogue or a file stands for."""
+    if not written.strip() or written.strip()[0] in "<[0123456789":
+        return written
+    card = library.read_card("tree", written, place, folder, "grid.tree")
+    return LocatedDict({"name": card.get("name", "unnamed"), "tree": card.get("tree")}, card.place, card.places)
+
+
+def _move_verification(draft: LocatedDict, path: str) -> None:
+    """``verification`` of a draft is shorthand for that of its acceptance, which only paired probabilities have.
+
+    Raises:
+        InputError: If the acceptance is of another kind, or says it itself.
+    """
+    if "verification" not in draft:
+        return
+    place = draft.places.get("verification", draft.place)
+    acceptance, rule = draft["acceptance"], draft.pop("verification")
+    if not isinstance(acceptance, dict) or acceptance.get("kind") != "paired":
+        message = "it says nothing: only paired probabilities leave the rule among several candidates open."
+        raise InputError(Fault(message, place, f"{path}.verification"))
+    found = _located(acceptance)
+    found["verification"], found.places["verification"] = rule, place
+    draft["acceptance"] = found
 
 
 def _inherited(target: Any) -> dict[str, Any]:

@@ -13,7 +13,8 @@ FORMS = {
     "conditional": "conditional=0.8,0.7,0.6 (given that all before were accepted)",
     "survival": "survival=0.75,0.45,0.30 (unconditional, what vLLM prints per position)",
     "drafted": "drafted=0.5@3 (accepted / drafted at gamma 3, what engines call acceptance rate)",
-    "length": "length=2.5@3 (tokens per round at gamma 3, bonus included)",
+    "length": "length=2.5@3 (tokens per round at gamma 3, bonus included; of a tree length=2.34@<5,1,1,1>)",
+    "ranks": "ranks=0.6,0.2,0.1 (of the children of rank 1, 2, 3 in a token tree)",
     "task": "task=chat (published values)",
 }
 
@@ -63,9 +64,14 @@ def _read(text: str) -> tuple[dict[str, Any], str | None]:
     if form in ("conditional", "survival"):
         kind = "positional" if form == "conditional" else "survival"
         return {"kind": kind, form: [_number(part, form) for part in value.split(",")]}, None
+    if form == "ranks":
+        levels = [[_number(part, form) for part in level.split(",")] for level in value.split(";")]
+        return {"kind": "ranks", "ranks": levels if len(levels) > 1 else levels[0]}, None
     share, at, gamma = value.partition("@")
     if not at:
         raise ValueError(f"expected the draft length after @, as in {FORMS[form]}, found {shown(text)}.")
+    if form == "length" and not _WHOLE.fullmatch(gamma.strip()) and gamma.strip()[:1] in "<[0123456789":
+        return {"kind": "tree_length", "tokens_per_round": {gamma.strip(): _number(share, form)}}, None
     name = "accepted_per_drafted" if form == "drafted" else "tokens_per_round"
     return {"kind": form, name: _number(share, form), "gamma": _whole(gamma, form)}, None
 

@@ -52,6 +52,7 @@ SHELVES = {
         Shelf("drafter", "drafters", "drafter", "drafter"),
         Shelf("runtime", "runtimes", "runtime", "runtime"),
         Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
+        Shelf("tree", "evidence/trees", "token tree", "tree"),
         Shelf("scenario", "scenarios", "scenario", "sweep"),
     )
 }
@@ -93,7 +94,8 @@ def find(kind: str, wanted: str, asked_at: Place | None = None, beside: Path | N
 def no_such_name(kinds: tuple[str, ...], wanted: str, asked_at: Place, field: str) -> InputError:
     """That no card of some kinds has a name, with the nearest names that are known."""
     close = nearest(comparable(wanted), sorted(name for kind in kinds for name in _known_names(kind)))
-    other = next((other for other in SHELVES.values() if known_name(other.kind, wanted) is not None), None)
+    cards = (shelf for shelf in SHELVES.values() if shelf.kind != "acceptance")
+    other = next((other for other in cards if known_name(other.kind, wanted) is not None), None)
     if other is not None:
         close = f"That is the name of a {other.what}."
     *others, last = (SHELVES[kind].what for kind in kinds)

@@ -13,10 +13,13 @@ import numpy as np
 
 from specsim.catalog.drafters import fields_of
 from specsim.catalog.dump import document_of
-from specsim.catalog.located import LocatedDict, LocatedList
+from specsim.catalog.library import is_path
+from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.resolve import Resolution, resolve
 from specsim.catalog.strict_yaml import plain_value
 from specsim.errors import Fault, InputError, Place, shown
+from specsim.specs.acceptance import NO_RANKS, Published, knows_ranks
+from specsim.specs.drafter import deepest_tree
 from specsim.specs.fields import LONGEST_DRAFT, axis
 
 
@@ -42,6 +45,10 @@ class Options(TypedDict, total=False):
         source_tokens: Tokens of source text for the encoder of target and draft; as many as it has positions.
         draft_tensor_parallel: Devices that split each layer of the draft; as for the target.
         draft_cost_ratio: Measured: one draft step / one plain target step.
+        ranks: Acceptance of the children of rank 1, 2, 3, ... in token trees, in place of ``acceptance``: text such as
+            ``"0.6,0.2,0.1"``, with levels apart by ``;``, numbers, or the path of a YAML file.
+        verification: The rule among several candidates, where ranks come from paired probabilities; ``multi-step``.
+        path_by_path: Whether the candidates of a tree are verified as sequences of their own.
         verify_cost_ratio: Measured: verifying gamma + 1 tokens / one plain target step.
         plain_step_ms: Measured: one plain target step [ms]; with cards it anchors the runtime, at the batch and
             context of ``"7.1@1,512"``, or else at the first ones of the grid.
@@ -71,6 +78,9 @@ class Options(TypedDict, total=False):
     source_tokens: Any
     draft_tensor_parallel: Any
     draft_cost_ratio: Any
+    ranks: Any
+    verification: Any
+    path_by_path: Any
     verify_cost_ratio: Any
     plain_step_ms: Any
     draft_operations_ratio: Any
@@ -103,6 +113,7 @@ def ask(
     context_length: Any,
     gammas: Sequence[int],
     gammas_at: str = "max_gamma",
+    tree: Any = None,
     **options: Unpack[Options],
 ) -> Resolution:
     """The question that some options pose, resolved.
@@ -112,6 +123,7 @@ def ask(
         context_length: Contexts, the default one if None.
         gammas: Draft lengths.
         gammas_at: The option that they come from.
+        tree: A token tree beside them, if any.
         options: See ``Options``.
 
     Raises:
@@ -138,16 +150,37 @@ def ask(
     _put(grid, "batch_size", defaults[0] if batch_size is None else batch_size, "batch_size")
     _put(grid, "context_length", defaults[1] if context_length is None else context_length, "context_length")
     _put(grid, "gamma", list(gammas), gammas_at)
+    if tree is not None:
+        _put(grid, "tree", tree, "tree")
     _put(document, "grid", grid, "batch_size")
     resolution = resolve(document)
     own = [draft.places["acceptance"].parameter == "draft" for draft in document["drafts"] if "acceptance" in draft]
-    if "acceptance" in given and all(own):
-        _refuse("every draft has an acceptance of its own; this one is not used.", "acceptance")
+    for name in ("acceptance", "ranks"):
+        if name in given and all(own):
+            _refuse("every draft has an acceptance of its own; this one is not used.", name)
     for field in _OF_DRAFT:
         if f"draft_{field}" in given and not any(field in fields_of(draft) for draft in resolution.document["drafts"]):
             which = "no draft has" if len(resolution.document["drafts"]) > 1 else "the draft does not have"
             _refuse(f"it says nothing: {which} the field {field}.", f"draft_{field}")
     return resolution
+
+
+def check_trees_can_be_drafted(resolution: Resolution) -> None:
+    """Refuse a search for trees where a drafter drafts none, or its acceptance knows no ranks.
+
+    Raises:
+        InputError: With the option or the field at fault.
+    """
+    document = resolution.document
+    for scenario in resolution.scenarios:
+        for index, draft in enumerate(scenario.drafts):
+            if deepest_tree(draft) == 0:
+                message = f"token trees are not modelled for the drafter {draft.label}."
+                raise InputError(Fault(message, *place_of(document, ("drafts", index))))
+            if isinstance(draft.acceptance, Published) or not knows_ranks(draft.acceptance):
+                place, path = place_of(document, ("drafts", index, "acceptance"))
+                of = "What is published" if isinstance(draft.acceptance, Published) else draft.acceptance.label
+                raise InputError(Fault(NO_RANKS.replace("It", of, 1), place, path))
 
 
 def draft_length(value: Any, option: str) -> int:
@@ -156,9 +189,18 @@ def draft_length(value: Any, option: str) -> int:
     Raises:
         InputError: If it is no whole number from 0 to ``LONGEST_DRAFT``.
     """
+    return whole_number(value, option, 0, LONGEST_DRAFT)
+
+
+def whole_number(value: Any, option: str, least: int, most: int) -> int:
+    """A whole number as an option gives it.
+
+    Raises:
+        InputError: If it is none, or outside its bounds.
+    """
     number = _value(value)
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= LONGEST_DRAFT:
-        _refuse(f"expected a whole number from 0 to {LONGEST_DRAFT}, found {shown(number)}.", option)
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        _refuse(f"expected a whole number from {least} to {most}, found {shown(number)}.", option)
     return int(number)
 
 
@@ -227,6 +269,11 @@ def _served(given: dict[str, Any], model: str, fields: Iterable[str], prefix: st
 
 
 def _drafts(given: dict[str, Any]) -> LocatedList:
+    if "ranks" in given:
+        if "acceptance" in given:
+            _refuse("they are an acceptance, and acceptance is given too: leave one of the two out.", "ranks")
+        given = {**given, "acceptance": _ranks(given["ranks"])}
+    at = "ranks" if "ranks" in given else "acceptance"
     wanted = given.get("draft", [])
     wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     entries = []
@@ -238,16 +285,28 @@ def _drafts(given: dict[str, Any]) -> LocatedList:
         if acceptance is not None:
             _put_acceptance(entry, acceptance, "draft")
         elif "acceptance" in given:
-            _put_acceptance(entry, given["acceptance"], "acceptance")
+            _put_acceptance(entry, given["acceptance"], at)
         entries.append(entry)
     if not entries and "draft_cost_ratio" in given:
         entries.append(LocatedDict())
         if "acceptance" in given:
-            _put_acceptance(entries[0], given["acceptance"], "acceptance")
+            _put_acceptance(entries[0], given["acceptance"], at)
+    for entry in entries:
+        for name in ("verification", "path_by_path"):
+            if name in given:
+                _put(entry, name, given[name], name)
     if not entries:
         _refuse("expected a draft model, or the measured cost ratio of a draft step in its place.", "draft")
     place = Place(parameter="draft")
     return LocatedList(entries, place, [place] * len(entries))
+
+
+def _ranks(value: Any) -> Any:
+    """Ranks as an acceptance: numbers, text of numbers, or a file."""
+    if isinstance(value, str):
+        return value if is_path(value) or "=" in value else f"ranks={value}"
+    found = _value(value)
+    return {"kind": "ranks", "ranks": found} if isinstance(found, list) else found
 
 
 def _split_draft(draft: Any) -> tuple[Any, str | None]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specsim.acceptance.candidates import MOST_CANDIDATES, most_candidates
+from specsim.acceptance.candidates import RULES as SEVERAL
 from specsim.acceptance.rules import DEFAULT_LENIENCE, VERDICTS
 from specsim.catalog.strict_yaml import plain_value
 from specsim.errors import Fault, InputError, Place, nearest, shown
@@ -30,6 +33,7 @@ class RuleQuestion:
         draft_probs: The draft's, same shape.
         rules: Names of ``VERDICTS``, each once.
         lenience: Above 0, at most 1.
+        candidates: Candidates for the one position; None for the rules that verify one each.
         assumed: What was done to the probabilities, one clause each.
     """
 
@@ -38,15 +42,17 @@ class RuleQuestion:
     rules: tuple[str, ...]
     lenience: float
     assumed: tuple[str, ...]
+    candidates: int | None = None
 
 
-def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any) -> RuleQuestion:
+def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any, candidates: Any = None) -> RuleQuestion:
     """The question that the options of ``rules`` pose.
 
     Args:
         target_probs: Text such as ``"0.6,0.4;0.5,0.5"``, a list of numbers, a list of such lists, or an array.
         draft_probs: The same, for as many positions and tokens.
-        rule: One name, or several; every rule if None.
+        rule: One name, or several; every rule if None, with several candidates those that can be enumerated.
+        candidates: How many there are for the one position, a number or its text; None for the rules of one.
         lenience: A number or its text; ``DEFAULT_LENIENCE`` if None.
 
     Raises:
@@ -57,7 +63,8 @@ def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any) -> 
     for name, reads, value in (
         ("target_probs", _rows, target_probs),
         ("draft_probs", _rows, draft_probs),
-        ("rule", _names, rule),
+        ("candidates", _candidates, candidates),
+        ("rule", partial(_names, several=candidates is not None), rule),
         ("lenience", _lenience, lenience),
     ):
         try:
@@ -68,6 +75,9 @@ def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any) -> 
         faults += _misfits(np.shape(read["target_probs"]), np.shape(read["draft_probs"]))
     if lenience is not None and "lenience" not in read.get("rule", ("lenience",)):
         faults.append(Fault("it says nothing without the rule lenience.", Place(parameter="lenience")))
+    count = read.get("candidates")
+    if not faults and count is not None:
+        read["rule"], faults = _enumerable(read["rule"], rule is None, count, np.shape(read["target_probs"]))
     if faults:
         raise InputError(faults)
     assumed = []
@@ -77,7 +87,38 @@ def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any) -> 
         if any(abs(total - 1) > _ROUNDING for total in sums):
             read[name] /= read[name].sum(-1, keepdims=True)
             assumed.append(f"{name} divided by their sum, {' and '.join(f'{total:.9g}' for total in sums)}")
-    return RuleQuestion(read["target_probs"], read["draft_probs"], read["rule"], read["lenience"], tuple(assumed))
+    probabilities = read["target_probs"], read["draft_probs"]
+    return RuleQuestion(*probabilities, read["rule"], read["lenience"], tuple(assumed), count)
+
+
+def _candidates(value: Any) -> int | None:
+    if value is None:
+        return None
+    number = _plain(value)
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MOST_CANDIDATES:
+        raise ValueError(f"expected a whole number from 1 to {MOST_CANDIDATES}, found {_said(value)}.")
+    return number
+
+
+def _enumerable(
+    rules: tuple[str, ...], chosen_here: bool, count: int, shape: tuple[int, ...]
+) -> tuple[tuple[str, ...], list[Fault]]:
+    """The rules that so many candidates allow; what was asked for by name and is too large is a fault."""
+    positions, tokens = shape
+    if positions > 1:
+        message = f"several candidates are judged at one position, and {positions} are given."
+        return rules, [Fault(message, Place(parameter="candidates"))]
+    allowed = tuple(name for name in rules if count <= most_candidates(name, tokens))
+    if chosen_here:
+        return allowed, []
+    faults = []
+    for name in rules:
+        most = most_candidates(name, tokens)
+        if count > most:
+            few = f"at most {most} of {tokens} tokens" if most else f"not for {tokens} tokens"
+            message = f"{name} is enumerated for {few}, found {count} candidates."
+            faults.append(Fault(message, Place(parameter="candidates")))
+    return rules, faults
 
 
 def _rows(value: Any) -> list[list[float]]:
@@ -117,10 +158,15 @@ def _probability(entry: Any) -> float:
     return float(number)
 
 
-def _names(rule: Any) -> tuple[str, ...]:
-    known = list(VERDICTS)
+def _names(rule: Any, several: bool) -> tuple[str, ...]:
+    known, others = list(VERDICTS), list(SEVERAL)
+    if several:
+        known, others = others, known
     names = known if rule is None else list(rule) if isinstance(rule, list | tuple) else [rule]
     for index, name in enumerate(names):
+        if isinstance(name, str) and name in others and name not in known:
+            which = "verifies one candidate; leave out candidates" if several else "verifies several; give candidates"
+            raise ValueError(f"{name} {which}.")
         if not isinstance(name, str) or name not in known:
             raise ValueError(f"unknown rule {shown(name)}. {nearest(name, known)}")
         if name in names[:index]:

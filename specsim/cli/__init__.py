@@ -18,6 +18,10 @@ COMMANDS = {
         "specsim.cli.optimal_gamma",
         "Best draft length per batch and context (0: do not speculate).",
     ),
+    "optimal-tree": (
+        "specsim.cli.optimal_tree",
+        "Best token tree per batch and context, beside the best chain.",
+    ),
     "sweep": ("specsim.cli.sweep", "A scenario's whole grid to rows."),
     "explain": (
         "specsim.cli.explain",

@@ -9,7 +9,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KINDS = click.Choice(["hardware", "node", "kernels", "model", "head", "drafter", "runtime", "scenario"])
+KINDS = click.Choice(["hardware", "node", "kernels", "model", "head", "drafter", "runtime", "tree", "scenario"])
 
 ACCEPTANCE_HELP = (
     "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "
@@ -81,6 +81,31 @@ _QUESTION = (
     ),
 )
 
+_TREE = (
+    click.option(
+        "--ranks",
+        metavar="LIST",
+        help=(
+            "In place of --acceptance, for token trees: probability that the child of rank 1, 2, 3 is the accepted "
+            "one, as in 0.6,0.2,0.1; levels apart by ;, or a YAML file."
+        ),
+    ),
+    click.option(
+        "--verification",
+        metavar="RULE",
+        help=(
+            "Rule among several candidates, where ranks come from paired probabilities: multi-step, "
+            "without-replacement, naive, top-k or greedy; default multi-step."
+        ),
+    ),
+    click.option(
+        "--path-by-path",
+        is_flag=True,
+        default=None,
+        help="Verify each candidate of a tree as a sequence of its own, and not the tree in one pass.",
+    ),
+)
+
 _OUTPUT = (
     click.option(
         "--format",
@@ -108,6 +133,7 @@ def _all(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
 
 
 question_options = _all(_QUESTION)
+tree_options = _all(_TREE)
 output_options = _all(_OUTPUT)
 
 

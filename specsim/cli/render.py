@@ -31,14 +31,15 @@ _UNREMARKABLE = {
 """What a description leaves out, since it says that nothing is done."""
 
 _SHOWN = (
-    "batch_size", "context_length", "gamma", "speedup", "draft_memory_bytes", "speedup_low", "speedup_high",
-    "near_best", "tokens_per_round", "plain_step_ms", "round_ms", "draft_cost_ratio", "tokens_per_second", "bound",
-    "decision", "limit",
+    "batch_size", "context_length", "gamma", "tree", "nodes", "speedup", "draft_memory_bytes", "speedup_low",
+    "speedup_high", "chain_gamma", "chain_speedup", "speedup_gap", "near_best", "tokens_per_round", "plain_step_ms",
+    "round_ms", "draft_cost_ratio", "tokens_per_second", "bound", "decision", "limit",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""
 
 _SHOWN_WITHOUT_TIMES = (
-    "batch_size", "context_length", "gamma", "speedup", "speedup_low", "speedup_high", "near_best",
+    "batch_size", "context_length", "gamma", "tree", "nodes", "speedup", "speedup_low", "speedup_high",
+    "chain_gamma", "chain_speedup", "speedup_gap", "near_best",
     "tokens_per_round", "draft_cost_ratio", "round_cost_ratio", "operations_factor", "bytes_factor",
     "decision",
 )  # fmt: skip
@@ -46,7 +47,7 @@ _SHOWN_WITHOUT_TIMES = (
 
 _LEFT = frozenset({
     *_DESCRIPTION, "bound", "decision", "limit", "kind", "name", "title", "aliases", "operator", "pass", "rule",
-    "verdict", "policy", "method",
+    "verdict", "policy", "method", "tree",
 })  # fmt: skip
 
 
@@ -102,7 +103,9 @@ def rows(table: Table, form: str, output: str | None, resolution: Resolution) ->
         if "draft" in same:
             # What a drafter takes of the memory is a reason to choose one of several.
             same.append("draft_memory_bytes")
-        columns = [name for name in shown if name not in same]
+        if not any(islice(table.cells("tree"), len(table))):
+            same.append("nodes")
+        columns = [name for name in shown if name in table.columns and name not in same]
         deliver([title and title + "\n", table_text(table, columns, screen=output is None), closing(table)], output)
 
 
@@ -146,6 +149,8 @@ def _checked(output: str) -> str:
 def table_text(table: Table, columns: Sequence[str], *, screen: bool = True) -> str:
     """The columns that hold anything, as text: drawn by rich in a terminal, aligned elsewhere."""
     cells = {name: [short(value) for value in islice(table.cells(name), len(table))] for name in columns}
+    if "tree" in cells:
+        cells["tree"] = list(map(levels_of, cells["tree"]))
     headers = [name for name, values in cells.items() if any(values)]
     body = list(zip(*(cells[name] for name in headers), strict=True))
     if screen and sys.stdout is not None and sys.stdout.isatty():
@@ -225,6 +230,16 @@ def short(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
+
+
+def levels_of(tree: str) -> str:
+    """A tree for the eye: one that is written as a list of parents by the number of its nodes at each level."""
+    if not tree.startswith("["):
+        return tree
+    from specsim.specs.tree import Tree, read_shape
+
+    shape = read_shape(tree)
+    return "+".join(map(str, shape.level_counts)) if isinstance(shape, Tree) else tree
 
 
 def closing(table: Table) -> str:

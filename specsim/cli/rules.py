@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     ),
 )
 @click.option(
+    "--candidates",
+    metavar="K",
+    help=(
+        "Candidates for one position, and the rules that verify several. Lossless: multi-step, without-replacement, "
+        "k-seq, top-k, greedy, naive, naive-without-replacement. Bounds: transport-bound and "
+        "transport-bound-without-replacement. Wrong: multi-step-without-residual, ratio-on-top-k."
+    ),
+)
+@click.option(
     "--lenience",
     metavar="L",
     help="What the rule lenience multiplies draft probabilities with, above 0 and at most 1; default 0.5.",
@@ -40,6 +49,7 @@ def command(
     target_probs: str,
     draft_probs: str,
     rule: tuple[str, ...],
+    candidates: str | None,
     lenience: str | None,
     output_format: str | None,
     output: str | None,
@@ -48,20 +58,25 @@ def command(
     """What verification rules accept, what they emit, and how far that is from the target.
 
     Exact, by enumeration. output_1 is the probability that the first token is emitted; of two positions, output_1_2
-    that the first token is emitted and then the second.
+    that the first token is emitted and then the second. With several candidates rank_2 is the probability that the
+    second one is accepted.
 
     \b
     Examples:
       specsim rules --target-probs 0.6,0.3,0.1 --draft-probs 0.2,0.5,0.3
       specsim rules --target-probs 0.6,0.4 --draft-probs 0.9,0.1 --rule standard --rule resample-from-target
       specsim rules --target-probs 0.6,0.4 --draft-probs 0.9,0.1 --rule lenience --lenience 0.8 --format json
+      specsim rules --target-probs 0.5,0.3,0.15,0.05 --draft-probs 0.2,0.5,0.1,0.2 --candidates 2
       specsim rules --target-probs "0.6,0.4;0.5,0.5" --draft-probs "0.9,0.1;0.8,0.2" --rule standard --rule block
     """
     from specsim.api import acceptances
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    asked = {"target_probs": target_probs, "draft_probs": draft_probs, "rule": list(rule) or None, "lenience": lenience}
+    asked = {
+        "target_probs": target_probs, "draft_probs": draft_probs, "rule": list(rule) or None,
+        "candidates": candidates, "lenience": lenience,
+    }  # fmt: skip
     table = acceptances.rules(**asked)
     if form == "csv":
         render.deliver([table.to_csv()], output, asked)
@@ -88,7 +103,7 @@ def _for_the_eye(table: Table) -> tuple[Table, list[str]]:
 
     rounded = {n: np.round(c, 12) if c.dtype.kind == "f" else c for n, c in ((n, table[n]) for n in table.columns)}
     left_out = _outputs(table) if len(_outputs(table)) > _MOST_OUTPUTS else []
-    if (rounded["acceptance"] == rounded["accepted_length"]).all():
+    if "accepted_length" in rounded and (rounded["acceptance"] == rounded["accepted_length"]).all():
         left_out.append("accepted_length")
     return Table(rounded, table.shape), [name for name in table.columns if name not in left_out]
 

@@ -58,15 +58,17 @@ def fit(
     tokens_per_sequence: Array,
     context_length: Array,
     machine: Machine,
+    new_positions: Array | None = None,
 ) -> Fit:
     """Hold weights, caches and activations against the memory of a device, and sequences against positions.
 
     Every sequence keeps ``context_length + tokens_per_sequence`` tokens in the cache of every model; where only one
-    token is new nothing is drafted, and the drafter is not there.
+    token is new nothing is drafted, and the drafter is not there. New tokens take as many positions, unless said
+    otherwise: tokens of one level of a tree share theirs.
     """
     # Whole bytes from here on, so that sums over any number of sequences are whole too.
     capacity = np.floor(machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization)
-    slots = context_length + tokens_per_sequence
+    slots = context_length + (tokens_per_sequence if new_positions is None else new_positions)
     groups = target.attention_data_parallel
     own = sequence_bytes(target, tokens_per_sequence, context_length)
     own = np.ceil(own + activation_bytes_per_token(target) * tokens_per_sequence)
@@ -97,7 +99,13 @@ def fit(
 
 
 def with_apart(
-    found: Fit, drafter: Resident, sequences: Array, tokens_per_sequence: Array, context_length: Array, machine: Machine
+    found: Fit,
+    drafter: Resident,
+    sequences: Array,
+    tokens_per_sequence: Array,
+    context_length: Array,
+    machine: Machine,
+    new_positions: Array | None = None,
 ) -> Fit:
     """What fits besides on the devices that a drafter has to itself; where nothing is drafted, everything does."""
     capacity = np.floor(machine.hardware.memory.capacity_bytes * machine.runtime.memory_utilization)
@@ -106,7 +114,7 @@ def with_apart(
         cache = cache + np.ceil(sequence_bytes(model, tokens_per_sequence, context_length))
     room, drafts = capacity - np.ceil(drafter.weight_bytes), tokens_per_sequence > 1
     most_slots = min(served.model.max_positions for served in drafter.cached)
-    beyond = context_length + tokens_per_sequence > most_slots
+    beyond = context_length + (tokens_per_sequence if new_positions is None else new_positions) > most_slots
     without_cache = np.int8(1 if room < 0 else 2)
     limit = np.maximum((sequences * cache > room) * without_cache, beyond * np.int8(3))
     most = np.where(beyond, 0.0, np.floor(np.maximum(room, 0.0) / np.maximum(cache, 1.0)))

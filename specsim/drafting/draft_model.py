@@ -7,19 +7,21 @@ import numpy as np
 from specsim.acceptance import rounds_for_tokens
 from specsim.cost.memory import Resident
 from specsim.cost.passes import Array, Pass
-from specsim.drafting.plan import Drafting, Repeated, Round, reading
+from specsim.drafting.plan import Drafting, Repeated, Round, level_by_level, reading
 from specsim.specs.drafter import CascadeDraft, DraftModel, MergedDraft, RelayDraft
 from specsim.specs.served import ServedModel
 
 
 def chain_or_one(of: Pass, passes: str, round_: Round) -> tuple[Repeated, ...]:
-    """The same pass for every drafted token, or one pass over all of them.
+    """The same pass for every drafted token or level of a tree, or one pass over all of them.
+
+    In one pass, the candidates for a position are alternatives of one output: a tree takes a token for each level.
 
     The token that a fully accepted round leaves for the draft's cache rides along in the next round's first
     step, where a second token of a small batch costs next to nothing; it is not charged.
     """
     if passes == "chain":
-        return (Repeated("draft_step", of, round_.drafted),)
+        return level_by_level(of, round_)
     tokens = np.maximum(round_.gamma, 1.0)
     whole = Pass(of.served, of.sequences, tokens, of.context_length, of.projections, of.bare)
     return (Repeated("draft_pass", whole, round_.any_drafted),)

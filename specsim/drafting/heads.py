@@ -9,7 +9,7 @@ import numpy as np
 from specsim.cost.memory import Resident
 from specsim.cost.passes import Pass, Projection
 from specsim.drafting.draft_model import chain_or_one, step
-from specsim.drafting.plan import Drafting, Repeated, Round, reading
+from specsim.drafting.plan import Drafting, Repeated, Round, level_by_level, reading
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import Eagle3Draft, EagleDraft, HeadDraft, MedusaDraft, MtpDraft
 from specsim.specs.feed_forward import Mlp
@@ -79,7 +79,7 @@ def eagle(draft: EagleDraft | Eagle3Draft | MtpDraft, target: Model, round_: Rou
         lane = chain_or_one(first, draft.passes, round_)
     else:
         started = np.minimum(round_.drafted, 1.0)
-        lane = (Repeated("first_step", first, started), Repeated("draft_step", later, round_.drafted - started))
+        lane = (Repeated("first_step", first, started), *level_by_level(later, round_, round_.narrow - started))
     return Drafting(
         lanes=(lane,),
         steps=round_.drafted if draft.passes == "chain" else round_.any_drafted,
@@ -108,6 +108,6 @@ def medusa(draft: MedusaDraft, target: ServedModel, round_: Round) -> Drafting:
     return Drafting(
         lanes=(tuple(lane),),
         steps=round_.any_drafted,
-        verified_tokens=np.minimum(round_.gamma, float(head.heads)) + 1,
+        verified_tokens=np.minimum(round_.gamma, float(head.heads)) + 1 if round_.nodes is None else round_.nodes,
         resident=Resident(_own_bytes(draft, None, parts)),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specsim.cost.memory import Resident
 from specsim.drafting.draft_model import step
-from specsim.drafting.plan import Drafting, Repeated, Round
+from specsim.drafting.plan import Drafting, Round, level_by_level
 from specsim.specs.drafter import LayersDraft, LookaheadDraft, LookupDraft, WindowDraft, windowed
 from specsim.specs.model import Model
 from specsim.specs.served import ServedModel
@@ -15,7 +15,7 @@ from specsim.specs.served import ServedModel
 def layers(draft: LayersDraft, target: ServedModel, round_: Round) -> Drafting:
     """Some layers of the target and its head; weights and cache are the target's."""
     part = replace(target, model=first_layers(target.model, draft.layers), pipeline_parallel=1)
-    return Drafting(lanes=((Repeated("draft_step", step(part, round_), round_.drafted),),), steps=round_.drafted)
+    return Drafting(lanes=(level_by_level(step(part, round_), round_),), steps=round_.drafted)
 
 
 def first_layers(model: Model, layers: int) -> Model:
@@ -38,7 +38,7 @@ def window(draft: WindowDraft, target: ServedModel, round_: Round) -> Drafting:
     """The whole target over a short window, of which it keeps a cache of its own."""
     short = replace(target, model=windowed(target.model, draft.window))
     return Drafting(
-        lanes=((Repeated("draft_step", step(short, round_), round_.drafted),),),
+        lanes=(level_by_level(step(short, round_), round_),),
         steps=round_.drafted,
         resident=Resident(cached=(short,)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import Rounds, plan
 from specsim.specs.acceptance import Independent, typical_of
 from specsim.specs.drafter import DraftModel
+from specsim.specs.tree import Shape
 
 
 def break_even_acceptance(question: Question, axes: Axes) -> Array:
@@ -60,16 +62,20 @@ class Stretch:
     ended_by: str
 
 
-def paying_batches(question: Question, context_length: int, gamma: NDArray[np.int64], most: int) -> list[Stretch]:
+def paying_batches(
+    question: Question, context_length: int, gamma: NDArray[np.int64], most: int, trees: Sequence[Shape] = ()
+) -> list[Stretch]:
     """Where speculation pays among batch sizes 1 to ``most``, at one context."""
-    return _stretches([(question, Axes.of(np.arange(1, most + 1), [context_length], gamma))])
+    return _stretches([(question, Axes.of(np.arange(1, most + 1), [context_length], gamma, trees))])
 
 
-def paying_contexts(question: Question, batch_size: int, gamma: NDArray[np.int64], most: int) -> list[Stretch]:
+def paying_contexts(
+    question: Question, batch_size: int, gamma: NDArray[np.int64], most: int, trees: Sequence[Shape] = ()
+) -> list[Stretch]:
     """Where speculation pays among contexts 0 to ``most``, at one batch size; every context is looked at."""
     starts = range(0, most + 1, _CONTEXTS_AT_ONCE)
     parts = [np.arange(start, min(start + _CONTEXTS_AT_ONCE, most + 1)) for start in starts]
-    return _stretches([(question, Axes.of([batch_size], part, gamma)) for part in parts])
+    return _stretches([(question, Axes.of([batch_size], part, gamma, trees)) for part in parts])
 
 
 _CONTEXTS_AT_ONCE = 8192

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,10 @@ class RoundCosts:
             something is found.
         verification_seconds: Verifying these tokens [s].
         overhead_seconds: Fixed costs and repairs of a round [s].
-        operations_ratio: Operations of a round / of a plain step.
-        bytes_ratio: Bytes moved in a round / in a plain step.
         bound: What verification waits for most, None without a roofline.
         fit: Whether it fits in memory, None without cards.
         absolute: Whether the times are seconds, and not plain steps.
+        work: Gives operations and bytes of a round in plain steps; only rows need them.
     """
 
     plain_seconds: Array
@@ -49,11 +48,24 @@ class RoundCosts:
     verified_tokens: Array
     verification_seconds: Array
     overhead_seconds: Array
-    operations_ratio: Array
-    bytes_ratio: Array
     bound: NDArray[np.int8] | None
     fit: Fit | None
     absolute: bool
+    work: Callable[[], tuple[Array, Array]] = field(repr=False)
+
+    @cached_property
+    def _work(self) -> tuple[Array, Array]:
+        return self.work()
+
+    @property
+    def operations_ratio(self) -> Array:
+        """Operations of a round / of a plain step."""
+        return self._work[0]
+
+    @property
+    def bytes_ratio(self) -> Array:
+        """Bytes moved in a round / in a plain step."""
+        return self._work[1]
 
 
 def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundCosts:
@@ -69,13 +81,12 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
     else:
         plain = np.asarray(measured.plain_step_seconds or 1.0)
     if measured.verify_cost_ratio is None and known is not None:
-        verification = known.mixed(known.verification.seconds, plain)
+        verification = known.mixed(known.verification_seconds, plain)
     else:
         ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
         # A sequence for which a lookup found nothing adds what it adds to a plain step.
         found = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
         verification = plain * np.where(drafts, 1 + found * (ratio - 1), 1.0)
-    operations, moved = _work(measured, axes, lengths, known)
     proposed = _proposed(question.draft, axes, lengths)
     whole = _drafting_seconds(measured, plain, axes, proposed, known)
     drafting = exposed_seconds(question.draft, whole, verification)
@@ -91,11 +102,10 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
         verified_tokens=known.verified_tokens if known is not None else axes.verified_tokens,
         verification_seconds=verification,
         overhead_seconds=overhead,
-        operations_ratio=operations,
-        bytes_ratio=moved,
         bound=known.verification.bound if known is not None else None,
         fit=known.fit if known is not None else None,
         absolute=known is not None or measured.plain_step_seconds is not None,
+        work=partial(_work, measured, axes, lengths, known),
     )
 
 
@@ -105,6 +115,7 @@ class _Passes:
 
     Attributes:
         verification: The pass over all tokens that are looked at.
+        verification_seconds: What it takes [s]; of a tree with what its mask costs.
         verifying: Share of the steps in which something was found to verify.
         drafting: What the drafter does, None where only its cost is measured.
         parts: Its passes with their times, in lanes as they are laid out in ``drafting``.
@@ -114,6 +125,7 @@ class _Passes:
     machine: Machine
     plain: PassTime
     verification: PassTime
+    verification_seconds: Array
     verified_tokens: Array
     verifying: Array
     drafting: Drafting | None
@@ -131,16 +143,19 @@ class _Passes:
         if drafting is not None and drafting.verified_tokens is not None:
             tokens = drafting.verified_tokens
         plain = pass_time(plain_step(target, batch, context), machine)
-        width, share = tokens, np.ones(())
+        width, share, sequences = tokens, np.ones(()), batch
+        if axes.shapes is not None and question.draft.path_by_path:
+            width, sequences = axes.shapes.path_tokens / axes.shapes.paths, batch * axes.shapes.paths
         if isinstance(question.draft, LookupDraft) and question.draft.hit_rate < 1:
             width, share = _found(question.draft.hit_rate, axes, tokens)
-        verification = pass_time(Pass(target, batch, width, context), machine)
+        verification = _pass_time_by_width(Pass(target, sequences, width, context), machine, axes)
         lanes = drafting.lanes if drafting is not None else ()
         readings = drafting.readings if drafting is not None and question.output_length else ()
         return cls(
             machine=machine,
             plain=plain,
             verification=verification,
+            verification_seconds=verification.seconds * _tree_factor(question, machine, axes),
             verified_tokens=tokens,
             verifying=share,
             drafting=drafting,
@@ -156,9 +171,31 @@ class _Passes:
         return verification if share.ndim == 0 else verification * share + plain * (1 - share)
 
 
+def _pass_time_by_width(verification: Pass, machine: Machine, axes: Axes) -> PassTime:
+    """The time of a verification; of many trees once for each number of tokens, where that is all they differ in."""
+    width = verification.tokens_per_sequence
+    if axes.shapes is None or width.ndim < 3 or verification.sequences.ndim == 3:
+        return pass_time(verification, machine)
+    each, which = np.unique(width.reshape(-1), return_inverse=True)
+    if 2 * each.size > width.size or width.size != len(width):
+        return pass_time(verification, machine)
+    found = pass_time(replace(verification, tokens_per_sequence=each.reshape(-1, 1, 1)), machine)
+    parts = {one.name: getattr(found, one.name) for one in fields(PassTime)}
+    spread = {name: part[which] if part.ndim == 3 and len(part) == each.size else part for name, part in parts.items()}
+    return PassTime(**spread)
+
+
 def round_of(axes: Axes, lengths: RoundLengths) -> Round:
     """What a drafter is told of the rounds of a grid."""
-    return Round(axes.gamma.astype(float), lengths.drafted_per_round, axes.batch_size, axes.context_length)
+    points = (axes.gamma.astype(float), lengths.drafted_per_round, axes.batch_size, axes.context_length)
+    return Round(*points) if axes.shapes is None else Round(*points, axes.shapes.wide, axes.shapes.nodes)
+
+
+def _tree_factor(question: Question, machine: Machine, axes: Axes) -> Array | float:
+    """By how much the mask of a tree slows verification down; candidates that are verified one by one have none."""
+    if axes.shapes is None or question.draft.path_by_path:
+        return 1.0
+    return np.where(axes.shapes.is_tree, machine.runtime.tree_factor, 1.0)
 
 
 def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
@@ -175,10 +212,12 @@ def _found(hit_rate: float, axes: Axes, tokens: Array) -> tuple[Array, Array]:
 def _fit(target: ServedModel, drafting: Drafting | None, axes: Axes, tokens: Array, machine: Machine) -> Fit:
     """What fits on the target's devices, and on those that the drafter has to itself."""
     resident = drafting.resident if drafting is not None else Drafting().resident
-    found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine)
+    # The nodes of one level of a tree stand at one position.
+    positions = None if axes.shapes is None else np.asarray(axes.gamma + 1, dtype=float)
+    found = fit(target, resident, axes.batch_size, tokens, axes.context_length, machine, positions)
     if drafting is None or drafting.apart is None:
         return found
-    return with_apart(found, drafting.apart, axes.batch_size, tokens, axes.context_length, machine)
+    return with_apart(found, drafting.apart, axes.batch_size, tokens, axes.context_length, machine, positions)
 
 
 def _proposed(draft: AnyDraft, axes: Axes, lengths: RoundLengths) -> Array:
@@ -195,7 +234,7 @@ def _drafting_seconds(
     if known is None or known.drafting is None:
         raise ValueError("neither a drafter of known cost nor a measured draft cost is given")
     drafting = known.drafting
-    seconds = _slowest(_sum(time.seconds * part.times for part, time in lane) for lane in known.parts)
+    seconds = _slowest(_sum(part.in_a_round(time.seconds) for part, time in lane) for lane in known.parts)
     fixed = known.machine.runtime.draft_step_overhead_seconds * drafting.steps
     # The host looks every time, whether it finds something or not.
     return seconds + (fixed + drafting.host_seconds * (axes.gamma > 0))
@@ -239,8 +278,8 @@ def _work(measured: MeasuredCosts, axes: Axes, lengths: RoundLengths, known: _Pa
         plain, parts = known.plain, [pair for lane in known.parts for pair in lane]
         # Ratios of small arrays first: the number of passes makes the array of all points.
         of_drafting = (
-            _sum(time.operations / plain.operations * part.times for part, time in parts),
-            _sum(time.moved_bytes / plain.moved_bytes * part.times for part, time in parts),
+            _sum(part.in_a_round(time.operations / plain.operations) for part, time in parts),
+            _sum(part.in_a_round(time.moved_bytes / plain.moved_bytes) for part, time in parts),
         )
     operations = known.mixed(known.verification.operations, known.plain.operations)
     moved = known.mixed(known.verification.moved_bytes, known.plain.moved_bytes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specsim.acceptance import independent_tokens_per_round, process_of
 from specsim.cost.passes import Array
+from specsim.planning.question import Axes
 from specsim.planning.schedules import (
     pearl_rejections_of_independent_drafts,
     pearl_steps,
@@ -16,18 +17,19 @@ from specsim.planning.schedules import (
 )
 from specsim.specs.acceptance import Point
 from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft, MedusaDraft
+from specsim.trees import TreeLengths, tree_lengths
 
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """What an acceptance says of a round, at each draft length; every array has shape (G, 1, 1).
+    """What an acceptance says of a round, at each draft length or tree; every array has shape (G, 1, 1).
 
     Where acceptance changes with the context, tokens, shares, rejections and overshoot have shape (G, 1, S).
 
     Attributes:
         tokens_per_round: Emitted tokens per round and sequence, bonus included.
         mean_square: Mean square of the emitted tokens of a round.
-        drafted_per_round: Proposed tokens per round and sequence.
+        drafted_per_round: Tokens per round and sequence that are proposed one after another; of a tree its levels.
         accepted_per_drafted: Accepted / proposed tokens.
         rejection_probability: P(a round rejects a draft).
         extrapolated: Whether the draft length lies beyond the recorded acceptance.
@@ -93,6 +95,49 @@ def lengths_of(
         rejection_probability=_over_the_grid(rejected),
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
+
+
+def lengths_at(draft: AnyDraft, acceptance: Point, axes: Axes) -> RoundLengths:
+    """Tokens of the rounds of a drafter at every chain and tree of some axes.
+
+    Raises:
+        ValueError: If there are trees, and the acceptance knows no ranks.
+    """
+    gamma, shapes = axes.gamma.reshape(-1), axes.shapes
+    if shapes is None:
+        return lengths_of(draft, acceptance, gamma, axes.context_length)
+    of_trees = lengths_of_trees(draft, tree_lengths(acceptance, shapes.trees, axes.context_length), axes)
+    if not shapes.chains:
+        return of_trees
+    return _behind(lengths_of(draft, acceptance, gamma[: shapes.chains], axes.context_length), of_trees)
+
+
+def lengths_of_trees(draft: AnyDraft, found: TreeLengths, axes: Axes) -> RoundLengths:
+    """Tokens of the rounds of a drafter at the trees of some axes, from what rounds accept of them."""
+    depth, nodes = (values.reshape(-1)[-len(found.extrapolated) :] for values in (axes.gamma, axes.verified_tokens))
+    odd = 2 * np.arange(1, found.survival.shape[-1] + 1) + 1
+    tokens, second = found.tokens_per_round, 1.0 + found.survival @ odd
+    rejected, hit = 1 - found.whole, np.asarray(draft.hit_rate if isinstance(draft, LookupDraft) else 1.0)
+    return RoundLengths(
+        tokens_per_round=_over_the_grid(1 - hit + hit * tokens),
+        mean_square=_over_the_grid(1 - hit + hit * second),
+        drafted_per_round=_over_the_grid(hit * depth),
+        accepted_per_drafted=_over_the_grid((tokens - 1) / (nodes - 1)),
+        rejection_probability=_over_the_grid(hit * rejected),
+        extrapolated=found.extrapolated.reshape(-1, 1, 1),
+    )
+
+
+def _behind(chains: RoundLengths, trees: RoundLengths) -> RoundLengths:
+    """Chains, then trees, on one axis."""
+    joined = {}
+    for field in fields(RoundLengths):
+        first, then = getattr(chains, field.name), getattr(trees, field.name)
+        contexts = max(first.shape[-1], then.shape[-1])
+        joined[field.name] = np.concatenate(
+            [np.broadcast_to(one, (*one.shape[:-1], contexts)) for one in (first, then)]
+        )
+    return RoundLengths(**joined)
 
 
 def _over_the_grid(values: Array) -> Array:

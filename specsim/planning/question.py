@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +12,11 @@ from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import pass_time
 from specsim.errors import InputError
+from specsim.planning.shapes import Shapes
 from specsim.specs.drafter import AnyDraft
 from specsim.specs.scenario import MeasuredCosts
 from specsim.specs.served import ServedModel
+from specsim.specs.tree import Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,28 +26,40 @@ class Axes:
     The short axis comes first: what is computed over it runs along long stretches of memory.
 
     Attributes:
-        gamma: Drafted tokens per round, shape (G, 1, 1).
+        gamma: Drafted tokens per round, of a token tree its levels, shape (G, 1, 1).
         batch_size: Sequences, shape (B, 1).
         context_length: Tokens already in the cache, shape (S,).
+        shapes: The token trees along the first axis, None if it holds chains alone.
     """
 
     gamma: NDArray[np.int64]
     batch_size: Array
     context_length: Array
+    shapes: Shapes | None = None
 
     @classmethod
-    def of(cls, batch_size: ArrayLike, context_length: ArrayLike, gamma: ArrayLike) -> Axes:
-        """Axes from one-dimensional lists of values."""
+    def of(
+        cls, batch_size: ArrayLike, context_length: ArrayLike, gamma: ArrayLike, trees: Sequence[Shape] = ()
+    ) -> Axes:
+        """Axes from one-dimensional lists of values; trees stand behind the chains, and those that are one among them.
+
+        >>> from specsim.specs.tree import read_shape
+        >>> Axes.of([1], [0], [0, 2], [read_shape("<2,1>"), read_shape("<1,1,1>")]).gamma.reshape(-1).tolist()
+        [0, 2, 3, 2]
+        """
+        chains = [*np.asarray(gamma, dtype=np.int64).reshape(-1).tolist(), *(t.depth for t in trees if t.is_chain)]
+        others = [tree for tree in trees if not tree.is_chain]
         return cls(
-            gamma=np.asarray(gamma, dtype=np.int64).reshape(-1, 1, 1),
+            gamma=np.array([*chains, *(tree.depth for tree in others)], dtype=np.int64).reshape(-1, 1, 1),
             batch_size=np.asarray(batch_size, dtype=float).reshape(-1, 1),
             context_length=np.asarray(context_length, dtype=float).reshape(-1),
+            shapes=Shapes.of(chains, others) if others else None,
         )
 
     @property
     def verified_tokens(self) -> Array:
-        """Tokens of each sequence that verification looks at: gamma + 1, shape (G, 1, 1)."""
-        return np.asarray(self.gamma + 1, dtype=float)
+        """Tokens of each sequence that verification looks at: gamma + 1, of a tree its nodes, shape (G, 1, 1)."""
+        return np.asarray(self.gamma + 1, dtype=float) if self.shapes is None else self.shapes.nodes
 
     @property
     def shape(self) -> tuple[int, int, int]:

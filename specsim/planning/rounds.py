@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from specsim.cost.memory import Fit
 from specsim.cost.passes import Array
 from specsim.planning.costs import RoundCosts, round_costs
-from specsim.planning.lengths import RoundLengths, lengths_of
+from specsim.planning.lengths import RoundLengths, lengths_at
 from specsim.planning.question import Axes, Question
 from specsim.specs.acceptance import Point, Published, typical_of
 
@@ -35,9 +35,9 @@ class Rounds:
         speedup: Plain time per output token / speculative time per output token.
         speedup_low: Speedup at the low end of a published acceptance, NaN where acceptance is a point.
         speedup_high: At the high end.
-        best: Whether this draft length is the best of its batch and context.
-        near_best: The smallest draft length within 2 % of the best, -1 where nothing is feasible, shape
-            (batch, context).
+        best: Whether this draft length or tree is the best of its batch and context.
+        near_best: The draft length, or the levels, of what verifies the fewest tokens within 2 % of the best; -1 where
+            nothing is feasible, shape (batch, context).
     """
 
     axes: Axes
@@ -79,15 +79,20 @@ class Rounds:
         return code if self.fit is None else code * self.feasible
 
 
-def plan(question: Question, axes: Axes) -> Rounds:
-    """One round at every operating point, and the best draft length of each batch and context.
+def plan(question: Question, axes: Axes, lengths: RoundLengths | None = None) -> Rounds:
+    """One round at every operating point, and the best draft length or tree of each batch and context.
 
     The speedup is tokens_per_round x plain step / round; at gamma 0 it is exactly 1. Times are what a round would
     take, whether it fits or not; only what fits is called best.
+
+    Args:
+        question: What is planned.
+        axes: The operating points.
+        lengths: Tokens of the rounds where they are known already; from the acceptance of the draft if None.
     """
     acceptance = question.draft.acceptance
     low, high = (acceptance.low, acceptance.high) if isinstance(acceptance, Published) else (None, None)
-    lengths = _lengths(question, typical_of(acceptance), axes)
+    lengths = lengths or lengths_at(question.draft, typical_of(acceptance), axes)
     costs = round_costs(question, axes, lengths)
     round_seconds = costs.drafting_seconds + costs.verification_seconds + costs.overhead_seconds
     round_cost_ratio = round_seconds / costs.plain_seconds
@@ -100,7 +105,7 @@ def plan(question: Question, axes: Axes) -> Rounds:
     def at(spec: Point | None) -> Array:
         if spec is None:
             return np.full((), np.nan)
-        return _lengths(question, spec, axes).per_output(question.output_length) / round_cost_ratio
+        return lengths_at(question.draft, spec, axes).per_output(question.output_length) / round_cost_ratio
 
     return Rounds(
         axes=axes,
@@ -116,30 +121,31 @@ def plan(question: Question, axes: Axes) -> Rounds:
     )
 
 
-def _lengths(question: Question, acceptance: Point, axes: Axes) -> RoundLengths:
-    return lengths_of(question.draft, acceptance, axes.gamma.reshape(-1), axes.context_length)
-
-
 def _best(speedup: Array, candidate: NDArray[np.bool_], axes: Axes) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The draft length of the largest speedup, the smaller one on a tie, and the smallest within 2 % of it."""
-    gamma = axes.gamma.reshape(-1)
+    """Where the largest speedup is, of the smaller draft on a tie, and the length of the smallest within 2 % of it."""
     # Every speedup is above 0, which is left for what is no candidate.
     value = speedup if candidate.all() else speedup * candidate
     largest = value.max(axis=0)
     some = largest > 0
-    best_gamma = _shortest(value == largest, gamma)
-    near = _shortest(value >= (1 - NEAR_BEST) * largest, gamma)
-    return (axes.gamma == best_gamma) & some, np.where(some, near, -1)
+    gamma = axes.gamma.reshape(-1)
+    order = np.lexsort((gamma, axes.verified_tokens.reshape(-1)))
+    best = _smallest(value == largest, order)
+    near = gamma[_smallest(value >= (1 - NEAR_BEST) * largest, order)]
+    here = np.arange(gamma.size).reshape(-1, 1, 1)
+    return (here == best) & some, np.where(some, near, -1)
 
 
-def _shortest(among: NDArray[np.bool_], gamma: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The shortest draft length among those that are marked, at each batch and context.
+def _smallest(among: NDArray[np.bool_], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which draft is the smallest among those that are marked, at each batch and context.
 
-    The shorter a draft, the larger its code, and the largest code of a point is the shortest of its drafts: small
+    The smaller a draft, the larger its code, and the largest code of a point is the smallest of its drafts: small
     whole numbers are many times faster here than choosing by masks.
+
+    Args:
+        among: The marked drafts.
+        order: Drafts from the smallest to the largest.
     """
-    order = np.argsort(gamma, kind="stable")
-    code = np.empty(gamma.size, dtype=np.int16)
-    code[order] = np.arange(gamma.size, 0, -1)
+    code = np.empty(order.size, dtype=np.int16)
+    code[order] = np.arange(order.size, 0, -1)
     largest = (among * code.reshape(-1, 1, 1)).max(axis=0)
-    return gamma[order][gamma.size - largest]
+    return order[np.minimum(order.size - largest, order.size - 1)]

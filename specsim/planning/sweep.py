@@ -58,15 +58,16 @@ def anchor_point(scenario: Scenario) -> tuple[int, int]:
 
 
 def grid_points(scenario: Scenario) -> int:
-    """Rows that a scenario gives: drafters times batches times contexts times draft lengths."""
+    """Rows that a scenario gives: drafters times batches times contexts times draft lengths and trees."""
     grid = scenario.grid
-    return len(scenario.drafts) * len(grid.batch_size) * len(grid.context_length) * len(grid.gamma)
+    return len(scenario.drafts) * len(grid.batch_size) * len(grid.context_length) * grid.drafts
 
 
 def blocks(
     scenario: Scenario,
     varied: tuple[tuple[str, object], ...] = (),
     without_effect: Sequence[frozenset[str]] | None = None,
+    drafts: int | None = None,
 ) -> Iterator[Block]:
     """The grid of a scenario in blocks, drafter by drafter, then by batch and by context.
 
@@ -76,16 +77,19 @@ def blocks(
         scenario: The scenario.
         varied: Fields of it that are axes, with their values here.
         without_effect: For each drafter the fields of cards that change no figure at any value of these axes.
+        drafts: Draft lengths and trees that are looked at at each batch and context; those of the grid if None.
     """
     _keep_freed_memory()
     grid = scenario.grid
-    contexts = max(1, min(len(grid.context_length), BLOCK_POINTS // len(grid.gamma)))
-    batches = max(1, BLOCK_POINTS // (contexts * len(grid.gamma)))
+    drafts = drafts or grid.drafts
+    contexts = max(1, min(len(grid.context_length), BLOCK_POINTS // drafts))
+    batches = max(1, BLOCK_POINTS // (contexts * drafts))
     for index, question in enumerate(questions(scenario)):
         idle = without_effect[index] if without_effect is not None else frozenset()
         for b in range(0, len(grid.batch_size), batches):
             for s in range(0, len(grid.context_length), contexts):
-                axes = Axes.of(grid.batch_size[b : b + batches], grid.context_length[s : s + contexts], grid.gamma)
+                points = grid.batch_size[b : b + batches], grid.context_length[s : s + contexts]
+                axes = Axes.of(*points, grid.gamma, grid.trees)
                 yield Block(scenario, question, axes, varied, idle)
 
 

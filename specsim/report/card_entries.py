@@ -8,8 +8,14 @@ from specsim.cost.machine import Machine
 from specsim.specs.served import ServedModel
 
 
-def card_entries(machine: Machine, target: ServedModel) -> Iterator[str]:
-    """One line for each card behind the times of a target, with the figures in force for its formats and layout."""
+def card_entries(machine: Machine, target: ServedModel, *, tree: bool = False) -> Iterator[str]:
+    """One line for each card behind the times of a target, with the figures in force for its formats and layout.
+
+    Args:
+        machine: Accelerator and runtime.
+        target: The target.
+        tree: Whether a token tree is verified in one pass.
+    """
     hardware, memory, precision = machine.hardware, machine.hardware.memory, target.precision
     rate = machine.rate_of(precision)
     dense = 0.0 if rate is None else hardware.dense_rate.of(rate) or 0.0
@@ -35,6 +41,8 @@ def card_entries(machine: Machine, target: ServedModel) -> Iterator[str]:
         told.append(f"{runtime.expert_layer_overhead_seconds * 1e6:g} us a layer with experts")
     if target.devices > 1:
         told.append(f"{runtime.all_reduce_latency_seconds * 1e6:g} us an exchange")
+    if tree:
+        told.append(f"{runtime.tree_factor:g} times a chain's verification")
     if target.offloaded:
         told.append(f"{runtime.host_link_efficiency:g} of the host link")
     yield f"runtime {runtime.name}: {', '.join(told)}; limits taken by {runtime.aggregation}, {runtime.corner} corner"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -72,9 +72,12 @@ class Answer:
         return self.rounds.costs.verified_tokens.astype(np.int64)
 
     @property
-    def tree(self) -> str:
+    def tree(self) -> str | Words:
         """The shape of a token tree; a chain has none."""
-        return ""
+        shapes = self.rounds.axes.shapes
+        if shapes is None:
+            return ""
+        return Words(np.arange(shapes.nodes.size).reshape(-1, 1, 1), np.array(shapes.labels, dtype=object))
 
     @property
     def near_best(self) -> np.ndarray:
@@ -229,7 +232,9 @@ COLUMNS = (
     Column("acceptance", "draft.acceptance.label", "", "acceptance, in its command-line form"),
     Column("batch_size", "batch_size", "", "sequences decoded together"),
     Column("context_length", "context_length", "tokens", "tokens of each sequence in the cache"),
-    Column("gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round; 0 is plain decoding"),
+    Column(
+        "gamma", "rounds.axes.gamma", "tokens", "drafted tokens per round, or levels of a tree; 0 is plain decoding"
+    ),
     Column("tree", "tree", "", "shape of the token tree, empty for a chain"),
     Column("nodes", "nodes", "", "verified tokens per sequence, the root included; of a lookup where it finds some"),
     Column("feasible", "rounds.feasible", "", "whether weights, caches and positions suffice"),
@@ -240,8 +245,8 @@ COLUMNS = (
         "bytes",
         "by how much a device's memory is exceeded, also a draft's own",
     ),
-    Column("best", "rounds.best", "", "whether this gamma is the best of its batch and context"),
-    Column("near_best", "near_best", "tokens", "the smallest gamma within 2 % of the best"),
+    Column("best", "rounds.best", "", "whether this gamma or tree is the best of its batch and context"),
+    Column("near_best", "near_best", "tokens", "gamma of the smallest draft within 2 % of the best"),
     Column("tokens_per_round", "rounds.lengths.tokens_per_round", "tokens", "emitted tokens per round, bonus included"),
     Column(
         "accepted_per_drafted",
@@ -313,6 +318,42 @@ def rows(answer: Answer, **notes: Any) -> Table:
         may_be_empty=_TIMES,
     )
 
+
+TREE_COLUMNS = (
+    ("chain_gamma", "tokens", "gamma of the best chain at this batch and context"),
+    ("chain_speedup", "", "its speedup"),
+    ("speedup_bound", "", "no tree within the limits has a larger speedup"),
+    ("speedup_gap", "", "speedup_bound / speedup - 1; 0 where the row is certain to be the best"),
+)
+"""What rows of a search for trees have besides: name, unit and meaning."""
+
+
+def beside_chains(answer: Answer, table: Table, bound: Array) -> Table:
+    """The rows of a search for trees with the best chain of each point, and what no tree exceeds.
+
+    Args:
+        answer: The block, chains before trees on its axis of drafts.
+        table: Its rows.
+        bound: The largest speedup that no tree exceeds, NaN where none is known, shape (batch, context).
+    """
+    axes, rounds = answer.rounds.axes, answer.rounds
+    chains = axes.shapes.chains if axes.shapes is not None else axes.gamma.size
+    fits = rounds.feasible & (~rounds.lengths.extrapolated | answer.block.question.extrapolate)
+    value = np.broadcast_to(np.where(fits, rounds.speedup, 0.0), axes.shape)[:chains]
+    best = value.argmax(axis=0)
+    speedup = np.where(value.max(axis=0) > 0, value.max(axis=0), np.nan)
+    gap = np.maximum(bound / np.broadcast_to(rounds.speedup, axes.shape) - 1, 0.0)
+    columns = {
+        **table.columns,
+        "chain_gamma": axes.gamma.reshape(-1)[:chains][best],
+        "chain_speedup": speedup,
+        "speedup_bound": bound,
+        "speedup_gap": np.where(gap < _ROUNDING, 0.0, gap),
+    }
+    return replace(table, columns=columns, may_be_empty=table.may_be_empty | {"speedup_bound", "speedup_gap"})
+
+
+_ROUNDING = 1e-9
 
 _TIMES = frozenset(column.name for column in COLUMNS if column.is_time)
 _BATCH_CONTEXT_GAMMA = (1, 2, 0)

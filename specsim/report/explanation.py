@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round
+from specsim.acceptance.ranks import rank_chain_of
 from specsim.cost.machine import Machine
 from specsim.cost.roofline import BOUNDS, pass_time
 from specsim.planning.break_even import (
@@ -18,6 +19,7 @@ from specsim.planning.break_even import (
     paying_contexts,
     perfect_stop,
 )
+from specsim.planning.lengths import proposed_by
 from specsim.planning.question import Axes, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, plan
 from specsim.planning.schedules import pearl_steps
@@ -25,13 +27,17 @@ from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
 from specsim.report.columns import Answer, rows
+from specsim.report.drawing import tree_text
 from specsim.report.operator_table import operator_table
 from specsim.report.point import Point
 from specsim.report.table import Table
 from specsim.specs.acceptance import Regimes, typical_of
 from specsim.specs.drafter import LOSSY_RULES, DraftModel, LookupDraft
+from specsim.specs.ranked import Paired
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
+from specsim.specs.tree import CountedTree, DynamicTree, Shape, Tree
+from specsim.trees import fixed_shape
 
 MOST_BATCHES = 4096
 """Batch sizes up to here are searched for where speculation pays."""
@@ -89,7 +95,8 @@ def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     """Explain the only batch and context of a scenario.
 
     Args:
-        scenario: One batch, one context, one drafter; draft lengths from 0 upward.
+        scenario: One batch, one context, one drafter; draft lengths from 0 upward, and at most one tree, which is then
+            what is explained.
         gamma: One of its draft lengths; the best one if None.
 
     Raises:
@@ -97,9 +104,12 @@ def explain_point(scenario: Scenario, gamma: int | None) -> Explanation:
     """
     question = questions(scenario)[0]
     grid = scenario.grid
-    axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma)
+    axes = Axes.of(grid.batch_size, grid.context_length, grid.gamma, grid.trees)
     rounds = plan(question, axes)
-    index = int(np.argmax(rounds.best[:, 0, 0])) if gamma is None else grid.gamma.index(gamma)
+    if grid.trees:
+        index = axes.gamma.size - 1
+    else:
+        index = int(np.argmax(rounds.best[:, 0, 0])) if gamma is None else grid.gamma.index(gamma)
     point = Point(scenario, question, axes, rounds, index)
     answer = Answer(Block(scenario, question, axes), rounds)
     whole = rows(answer, **notes.notes_of(answer))
@@ -113,12 +123,12 @@ def _title(point: Point) -> str:
     scenario, draft = point.scenario, point.question.draft
     drafter = _name(draft) if isinstance(draft, DraftModel) and not draft.name else draft.label
     if scenario.hardware is None or scenario.target is None or scenario.runtime is None:
-        return f"Measured costs, {drafter}, {draft.acceptance.label}, gamma {point.gamma}"
+        return f"Measured costs, {drafter}, {draft.acceptance.label}, {point.name}"
     target = scenario.target
     return (
         f"{_name(target)} ({target.precision.name}, {_layout(target)}) "
         f"on {scenario.hardware.title or scenario.hardware.name}, runtime {scenario.runtime.name}\n"
-        f"{drafter}, {draft.acceptance.label}, batch {point.batch}, context {point.context}, gamma {point.gamma}"
+        f"{drafter}, {draft.acceptance.label}, batch {point.batch}, context {point.context}, {point.name}"
     )
 
 
@@ -141,14 +151,17 @@ def _sections(point: Point) -> Iterable[Section]:
     if point.cards is not None:
         yield Section("What does the plain step wait for?", tuple(_plain(point, *point.cards)))
     yield Section("How cheap is the drafter, in time?", tuple(_drafter(point)))
+    if point.tree is not None:
+        yield Section("What is verified?", tuple(_shape(point, point.tree)))
     yield Section("How many drafts are accepted?", tuple(_accepted(point)))
     yield Section("How does verification grow with gamma?", tuple(_verification(point)))
     if point.cards is not None:
         yield Section("What do two models squeeze out?", tuple(_memory(point, *point.cards)))
     yield Section("Does the output stay the same?", _same_output(point.question.draft.rule))
     yield Section("Where does it stop paying?", tuple(_break_even(point)))
+    one_pass = point.tree is not None and not point.question.draft.path_by_path
     if point.cards is not None:
-        yield Section("Which card entries were used?", tuple(card_entries(*point.cards)))
+        yield Section("Which card entries were used?", tuple(card_entries(*point.cards, tree=one_pass)))
 
 
 def _same_output(rule: str) -> tuple[str, ...]:
@@ -158,6 +171,29 @@ def _same_output(rule: str) -> tuple[str, ...]:
         "Speculative sampling keeps the target's distribution; greedy decoding keeps its tokens, but for ties",
         "that fall differently in a batched pass. Lossy acceptance rules are not assumed here.",
     )
+
+
+_MOST_DRAWN = 40
+"""Larger trees are not drawn in an explanation."""
+
+
+def _shape(point: Point, shape: Shape) -> Iterable[str]:
+    steps = ", ".join(map(str, shape.step_tokens))
+    yield f"{shape.nodes} tokens of each sequence; draft steps work on {steps} of them."
+    acceptance = typical_of(point.question.draft.acceptance)
+    chain = rank_chain_of(acceptance)
+    if isinstance(shape, DynamicTree) and not isinstance(acceptance, Paired):
+        yield "Chosen anew in every round, and valued as the same tree in all: a draft that knows where it is unsure"
+        yield "gains more. Paired probabilities tell how much."
+    if isinstance(shape, CountedTree):
+        yield "Only the nodes of each level are known; each level is filled with its most probable nodes."
+    if not isinstance(shape, Tree) and chain is None:
+        return
+    tree = shape if isinstance(shape, Tree) else fixed_shape(chain, shape)  # type: ignore[arg-type]
+    one_by_one = f"{tree.path_tokens} tokens" + (", which is what is done" if point.question.draft.path_by_path else "")
+    yield f"{tree.paths} candidates; verified one by one they would be {one_by_one}."
+    if tree.nodes <= _MOST_DRAWN:
+        yield from tree_text(tree).split("\n")
 
 
 def _verdict(point: Point) -> Iterable[str]:
@@ -177,6 +213,9 @@ def _verdict(point: Point) -> Iterable[str]:
         return
     best = int(np.argmax(rounds.best[:, 0, 0]))
     gamma, near = int(point.gammas[best]), int(point.all(rounds.near_best)[0])
+    if point.axes.shapes is not None and best >= point.axes.shapes.chains:
+        yield f"It beats every gamma up to {point.chains.gamma.max()}."
+        return
     if gamma == 0 and DECISIONS[int(point.all(rounds.decision)[best])] == "unclear":
         yield "Best: probably do not speculate; at the high end of published acceptances some gamma would pay."
     elif gamma == 0:
@@ -214,6 +253,8 @@ def _drafter(point: Point) -> Iterable[str]:
         step = point.at(costs.whole_drafting_seconds) / point.gamma / point.at(costs.plain_seconds)
         what = "One step" if draft.passes == "chain" else "One token of its pass"
         yield f"{what} takes {step:.1%} of a plain step's time with {share:.1%} of the target's parameters."
+    if point.tree is not None:
+        return
     bound = perfect_stop(point.question, point.axes, point.rounds, point.gamma)
     yield (
         f"A drafter that knew where it will be rejected would reach {bound.speedup:.2f}x with drafts of up to "
@@ -222,25 +263,25 @@ def _drafter(point: Point) -> Iterable[str]:
 
 
 def _accepted(point: Point) -> Iterable[str]:
-    draft, lengths, found = point.question.draft, point.lengths(point.gamma), point.rounds.lengths
+    draft, found = point.question.draft, point.rounds.lengths
     tokens, deviation = point.at(found.tokens_per_round), point.at(found.variance) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
     rounds = "round"
     if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
-        tokens = lengths.tokens_per_round.item()
+        tokens = 1 + float(point.distribution() @ np.arange(point.gamma + 1))
         yield f"Something is found in {draft.hit_rate:.0%} of the rounds, which emit {tokens:.3f} tokens."
         rounds = "round in which something is found"
     if isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma:
-        steps = pearl_steps(lengths, point.lengths(1))
+        steps = pearl_steps(point.lengths(point.gamma), point.lengths(1))
         share, tokens = steps.whole_share.item(), steps.tokens_per_whole_draft.item()
         yield f"{share:.1%} of the rounds verify whole drafts and emit {tokens:.3f} tokens, without a bonus token;"
         yield "the others, after a rejection, verify one draft and emit one token."
         rounds = "round with a whole draft"
-    shares = enumerate(lengths.distribution.reshape(-1)[: int(lengths.gamma[0]) + 1])
+    shares = enumerate(point.distribution()[: int(proposed_by(draft, point.axes.gamma).reshape(-1)[point.index]) + 1])
     yield f"Accepted drafts of a {rounds}: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
     acceptance = typical_of(draft.acceptance)
-    if isinstance(acceptance, Regimes) and point.gamma > 0:
-        yield from _in_stretches(acceptance, point, lengths)
+    if isinstance(acceptance, Regimes) and point.gamma > 0 and point.tree is None:
+        yield from _in_stretches(acceptance, point, point.lengths(point.gamma))
 
 
 def _in_stretches(acceptance: Regimes, point: Point, lengths: AcceptedLengths) -> Iterable[str]:
@@ -260,7 +301,9 @@ def _in_stretches(acceptance: Regimes, point: Point, lengths: AcceptedLengths) -
 def _verification(point: Point) -> Iterable[str]:
     costs = point.rounds.costs
     ratio = point.all(costs.verification_seconds / costs.plain_seconds)
-    yield "gamma             " + " ".join(f"{g:>7d}" for g in point.gammas)
+    heads = [str(gamma) for gamma in point.chains.gamma.reshape(-1)]
+    heads += ["tree"] * (len(point.gammas) - len(heads))
+    yield "gamma             " + " ".join(f"{head:>7}" for head in heads)
     yield "verify_cost_ratio " + " ".join(f"{r:>7.3f}" for r in ratio)
     yield "speedup           " + " ".join(f"{s:>7.3f}" for s in point.all(point.rounds.speedup))
     unfit = point.gammas[~point.all(point.rounds.feasible)]
@@ -270,7 +313,7 @@ def _verification(point: Point) -> Iterable[str]:
     if beyond.size:
         yield f"From gamma {beyond[0]} on, acceptance is extrapolated beyond the record."
     if costs.bound is not None:
-        yield f"At gamma {point.gamma} it waits mostly for {BOUNDS[int(point.at(costs.bound))]}."
+        yield f"At {point.name} it waits mostly for {BOUNDS[int(point.at(costs.bound))]}."
 
 
 def _memory(point: Point, machine: Machine, target: ServedModel) -> Iterable[str]:
@@ -281,7 +324,7 @@ def _memory(point: Point, machine: Machine, target: ServedModel) -> Iterable[str
     yield f"Weights and caches take {point.at(fit.needed_bytes) / 1e9:.2f} of {usable / 1e9:.2f} GB on each device."
     with_draft = point.at(fit.max_batch_size)
     without = float(point.all(fit.max_batch_size)[0])
-    yield f"Largest batch at this context: {without:.0f} in plain decoding, {with_draft:.0f} at gamma {point.gamma}."
+    yield f"Largest batch at this context: {without:.0f} in plain decoding, {with_draft:.0f} at {point.name}."
     taken = point.at(fit.draft_bytes)
     if taken:
         tokens = taken / (target.kv_bytes_per_token / target.pipeline_parallel) if target.kv_bytes_per_token else 0
@@ -289,21 +332,25 @@ def _memory(point: Point, machine: Machine, target: ServedModel) -> Iterable[str
 
 
 def _break_even(point: Point) -> Iterable[str]:
-    question, axes = point.question, point.axes
-    rates = point.all(break_even_acceptance(question, axes))
+    question, axes = point.question, point.chains
+    rates = np.broadcast_to(break_even_acceptance(question, axes), axes.shape)[:, 0, 0]
+    if point.tree is not None:
+        yield f"The tree pays from {point.at(point.rounds.round_cost_ratio):.3f} tokens a round on."
     if np.isfinite(rates).any():
         least = int(np.nanargmin(rates))
-        own = float(rates[point.index])
+        own = float(rates[point.index]) if point.tree is None else np.nan
         here = f"; {own:.4f} at gamma {point.gamma}" if np.isfinite(own) else ""
         told = f"{float(rates[least]):.4f} at gamma {point.gammas[least]}{here}"
-        yield f"Least acceptance_rate that pays, by independent drafts: {told}."
+        beside = " for a chain" if point.tree is not None else ""
+        yield f"Least acceptance_rate that pays{beside}, by independent drafts: {told}."
     else:
         yield f"No acceptance_rate is high enough for a gamma up to {axes.gamma.max()}."
     if point.cards is None:
         return
-    found = paying_batches(question, point.context, point.gammas, MOST_BATCHES)
+    gammas, trees = (point.gammas, ()) if point.tree is None else (np.array([0]), (point.tree,))
+    found = paying_batches(question, point.context, gammas, MOST_BATCHES, trees)
     yield f"Batch, at context {point.context}: it pays {_told(found)}."
-    found = paying_contexts(question, point.batch, point.gammas, point.cards[1].model.max_positions)
+    found = paying_contexts(question, point.batch, gammas, point.cards[1].model.max_positions, trees)
     yield f"Context, at batch {point.batch}: it pays {_told(found)}."
 
 

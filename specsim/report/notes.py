@@ -10,7 +10,8 @@ from specsim.cost.machine import Machine
 from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
 from specsim.report.columns import Answer
-from specsim.specs.acceptance import ByContext, Classes, Drafted, Length, Point, Published, Regimes
+from specsim.report.table import Table
+from specsim.specs.acceptance import ByContext, Classes, Drafted, Length, Point, Published, Regimes, typical_of
 from specsim.specs.card import Card
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -23,8 +24,10 @@ from specsim.specs.drafter import (
     MergedDraft,
     models_of,
 )
+from specsim.specs.ranked import Paired, TreeLength
 from specsim.specs.scenario import Scenario
 from specsim.specs.served import ServedModel
+from specsim.specs.tree import CountedTree, DynamicTree
 
 
 def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
@@ -56,6 +59,7 @@ def _assumed(answer: Answer) -> Iterator[str]:
     else:
         yield from (f"acceptance of {name}: {what}" for what in _of_acceptance(acceptance))
     yield from _of_drafter(draft)
+    yield from _of_trees(scenario, draft)
     if isinstance(draft, HEAD_DRAFTS) and scenario.target is not None:
         model = scenario.target.model
         if draft.head.target not in (model.name, *model.aliases):
@@ -72,6 +76,8 @@ def _assumed(answer: Answer) -> Iterator[str]:
 def _of_acceptance(acceptance: Point) -> Iterator[str]:
     """What a form of acceptance takes for granted."""
     match acceptance:
+        case Paired():
+            yield "ranks are means over its positions, whatever was accepted before"
         case Length() | Drafted():
             yield f"one rate for all positions, from {acceptance.label}"
         case Regimes():
@@ -87,6 +93,25 @@ def _of_acceptance(acceptance: Point) -> Iterator[str]:
                 yield from _of_acceptance(entry.acceptance)
         case _:
             return
+
+
+def _of_trees(scenario: Scenario, draft: AnyDraft) -> Iterator[str]:
+    """What the figures of token trees take for granted."""
+    trees = [tree for tree in scenario.grid.trees if not tree.is_chain]
+    if not trees:
+        return
+    acceptance = typical_of(draft.acceptance)
+    if isinstance(acceptance, TreeLength):
+        return
+    for tree in trees:
+        if isinstance(tree, DynamicTree) and not isinstance(acceptance, Paired):
+            yield f"{tree.label} is the same tree in every round, which is a bound: its draft chooses it anew"
+        if isinstance(tree, DynamicTree) and isinstance(acceptance, Paired):
+            yield f"{tree.label} is drawn from the draft's most probable tokens, at positions that are independent"
+        if isinstance(tree, CountedTree):
+            yield f"levels of {tree.label} hold their most probable nodes"
+    if draft.path_by_path:
+        yield "candidates are verified as sequences of their own"
 
 
 def _of_drafter(draft: AnyDraft) -> Iterator[str]:
@@ -177,7 +202,8 @@ def without_effect(scenario: Scenario, draft: AnyDraft) -> frozenset[str]:
         ("attention_memory_efficiency_8bit",): any(one.kv_bytes_per_value < 2 for one in served),
         ("expert_layer_overhead",): any(one.model.experts is not None for one in served),
         ("host_link_efficiency", "host_link"): any(one.offloaded for one in served),
-        ("tree_factor", "power"): False,
+        ("tree_factor",): any(not tree.is_chain for tree in scenario.grid.trees) and not draft.path_by_path,
+        ("power",): False,
     }
     if scenario.node is None or all(one.devices <= scenario.node.devices for one in served):
         counts["network", "network_efficiency", "network_latency"] = False
@@ -259,3 +285,20 @@ def _limits(fit: Fit, where: np.ndarray) -> str:
         own = LIMITS[code] != "position" and apart[limit == code].all()
         found.append(f"{LIMITS[code]} of the draft's own device" if own else str(LIMITS[code]))
     return " and ".join(found)
+
+
+def notes_of_search(table: Table, nodes: int) -> Iterator[str]:
+    """What a search for trees leaves open: how much better another tree could be, and whether it ended at a limit.
+
+    Args:
+        table: The rows that were found.
+        nodes: Most nodes that were tried.
+    """
+    here = table["best"]
+    if (here & (table["nodes"] == nodes)).any():
+        yield f"no tree of more than {nodes} nodes was tried, and one of as many is the best at some points"
+    gap = table["speedup_gap"][here]
+    if np.isnan(gap).any():
+        yield "no bound is known for the trees of acceptance that differs between classes or contexts"
+    elif gap.size and gap.max() > 0:
+        yield f"another tree within these limits may be better, by no more than {gap.max():.2%}"

@@ -112,14 +112,16 @@ class Table:
     def _csv_cells(self, name: str) -> Iterable[Cell]:
         cells = self.cells(name)
         column = self.columns[name]
-        is_flag = isinstance(column, np.ndarray) and column.dtype.kind == "b"
-        return ("true" if cell else "false" for cell in cells) if is_flag else cells
+        may_be_flags = isinstance(column, np.ndarray) and column.dtype.kind in "bO"
+        return (_FLAGS[cell] if isinstance(cell, bool) else cell for cell in cells) if may_be_flags else cells
 
     def to_json(self) -> str:
         """The table as JSON: rows, what was assumed, what was extrapolated, what did not fit."""
         notes = {kind: list(getattr(self, kind)) for kind in _NOTES}
         return json.dumps({"rows": list(self.rows()), **notes}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
+
+_FLAGS = {True: "true", False: "false"}
 
 _NOTES = {"assumed": "Assumed", "extrapolated": "Extrapolated", "infeasible": "Does not fit"}
 

@@ -21,6 +21,7 @@ from specsim.specs.fields import (
 from specsim.specs.fields import (
     Length as Tokens,
 )
+from specsim.specs.ranked import SUM_WITHIN, Paired, Ranks, TreeLength, listed
 
 
 @record
@@ -50,7 +51,7 @@ class Positional:
     @property
     def label(self) -> str:
         """The command-line form."""
-        return f"conditional={_listed(self.conditional)}"
+        return f"conditional={listed(self.conditional)}"
 
 
 @record
@@ -66,14 +67,14 @@ class Survival:
                 raise Contradiction(
                     f"Survival cannot rise with the position, yet entry {position} ({after:g}) is above the entry "
                     f"before it ({before:g}). Probabilities given that all before were accepted are written "
-                    f"conditional={_listed(self.survival)}.",
+                    f"conditional={listed(self.survival)}.",
                     "survival",
                 )
 
     @property
     def label(self) -> str:
         """The command-line form."""
-        return f"survival={_listed(self.survival)}"
+        return f"survival={listed(self.survival)}"
 
 
 @record
@@ -109,11 +110,8 @@ class Drafted:
         return f"drafted={self.accepted_per_drafted:g}@{self.gamma}"
 
 
-Simple = Independent | Positional | Survival | Length | Drafted
-_SIMPLE = (Independent, Positional, Survival, Length, Drafted)
-
-_SUM_WITHIN = 1e-6
-"""Probabilities that people write sum to 1 as nearly as this."""
+Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired | TreeLength
+_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired, TreeLength)
 
 
 @record
@@ -125,18 +123,27 @@ class Regime:
             position in the round, of which the last holds beyond the list.
         mean_run_tokens: Mean length of such a stretch [tokens]; it has no end if absent.
         token_share: Share of all tokens that lie in such stretches; follows from the runs if absent.
+        further_ranks: In token trees, the probability that the child of rank 2, 3, ... is the one that goes on.
     """
 
     acceptance_probability: ProbabilityByPosition
     mean_run_tokens: Factor | None = None
     token_share: Probability | None = None
+    further_ranks: Probabilities | None = None
+
+    def __post_init__(self) -> None:
+        total = max(self.acceptance_probability) + math.fsum(self.further_ranks or ())
+        if self.further_ranks and total > 1 + SUM_WITHIN:
+            sentence = f"One child at most is accepted: with acceptance_probability these sum to {total:.9g}."
+            raise Contradiction(sentence, "further_ranks")
 
     @property
     def label(self) -> str:
         """Probabilities and run."""
         run = "" if self.mean_run_tokens is None else f" for {self.mean_run_tokens:g}"
         share = "" if self.token_share is None else f" of {self.token_share:.4g}"
-        return "/".join(f"{value:.4g}" for value in self.acceptance_probability) + run + share
+        further = "".join(f"+{value:.4g}" for value in self.further_ranks or ())
+        return "/".join(f"{value:.4g}" for value in self.acceptance_probability) + further + run + share
 
 
 @record
@@ -184,7 +191,7 @@ class Regimes:
             sentence = "This field is missing: either every regime has a share, or none."
             raise Contradiction(sentence, "regimes", without[0], "token_share")
         total = math.fsum(shares.values())
-        if shares and abs(total - 1) > _SUM_WITHIN:
+        if shares and abs(total - 1) > SUM_WITHIN:
             raise Contradiction(f"Shares sum to 1, found {total:.9g}.", "regimes", next(iter(shares)), "token_share")
         if not shares and not self.ends and len(self.regimes) > 1:
             sentence = "Regimes without mean_run_tokens never end; each must have its token_share."
@@ -195,7 +202,7 @@ class Regimes:
         for name, row in transitions.items():
             self._check_names(row, "transitions", name)
             total = math.fsum(row.values())
-            if abs(total - 1) > _SUM_WITHIN:
+            if abs(total - 1) > SUM_WITHIN:
                 raise Contradiction(f"A row of probabilities sums to 1, found {total:.9g}.", "transitions", name)
 
     def _check_names(self, entries: Iterable[str], *path: str) -> None:
@@ -248,7 +255,7 @@ class Classes:
 
     def __post_init__(self) -> None:
         total = math.fsum(one.request_share for one in self.classes.values())
-        if abs(total - 1) > _SUM_WITHIN:
+        if abs(total - 1) > SUM_WITHIN:
             path = ("classes", *list(self.classes)[:1])
             raise Contradiction(f"request_share of all classes sums to 1, found {total:.9g}.", *path)
 
@@ -330,8 +337,25 @@ def typical_of(acceptance: Point | Published) -> Point:
     return acceptance.typical if isinstance(acceptance, Published) else acceptance
 
 
+NO_RANKS = (
+    "It says how often drafts of rank 1 are accepted, and token trees hold candidates of lower ranks too: give "
+    "ranks=0.6,0.2,0.1, or paired probabilities of target and draft."
+)
+
+
+def knows_ranks(acceptance: Point) -> bool:
+    """Whether it says how candidates of every rank are accepted."""
+    match acceptance:
+        case Ranks() | Paired():
+            return True
+        case Regimes():
+            return any(regime.further_ranks for regime in acceptance.regimes.values())
+        case Classes():
+            return all(knows_ranks(one.acceptance) for one in acceptance.classes.values())
+        case ByContext():
+            return all(knows_ranks(entry.acceptance) for entry in acceptance.table)
+        case _:
+            return False
+
+
 Acceptance = Annotated[Point | Published, Tagged("kind", (*_POINTS, Published))]
-
-
-def _listed(values: tuple[float, ...]) -> str:
-    return ",".join(f"{value:g}" for value in values)

@@ -34,12 +34,15 @@ class _Common:
     Attributes:
         acceptance: How often its guesses are accepted.
         rule: The rule of acceptance.
+        path_by_path: Whether the candidates of a token tree are verified as sequences of their own, and not in one pass
+            over the tree.
         name: What rows call it; by its model, its head or its method if absent.
         assumptions: Its fields that nobody published to the reason for their value, from its card.
     """
 
     acceptance: Acceptance
     rule: Rule = "standard"
+    path_by_path: Flag = False
     name: Name | None = None
     assumptions: dict[str, str] = field(default_factory=dict, hash=False)
 
@@ -322,6 +325,17 @@ AnyDraft = (
     | MeasuredDraft
 )
 Draft = Annotated[AnyDraft, Tagged("method", DRAFTS)]
+
+
+def deepest_tree(draft: AnyDraft) -> int | None:
+    """Most levels that a drafter can draft of a token tree: 0 if it drafts none, None without a limit."""
+    match draft:
+        case MedusaDraft():
+            return draft.head.heads
+        case DraftModel(schedule="pearl") | LookaheadDraft() | MergedDraft() | CascadeDraft() | RelayDraft():
+            return 0
+        case _:
+            return None
 
 
 def models_of(draft: AnyDraft) -> tuple[ServedModel, ...]:

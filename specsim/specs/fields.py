@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from specsim import units
+from specsim.specs.tree import Shape, read_shape, written_shape
 
 T = TypeVar("T")
 
@@ -222,6 +223,49 @@ def number_or_list(kind: Kind, *, what: str) -> Kind:
     )
 
 
+def lists_by_level(kind: Kind, *, what: str) -> Kind:
+    """One list for every level of a tree, or a list of lists, one for each level; read as a tuple of tuples."""
+    one = tuple_of(kind, what=what)
+    several = tuple_of(one, what=f"lists of {what}")
+
+    def read(value: object) -> tuple[tuple[Any, ...], ...]:
+        nested = isinstance(value, list | tuple) and any(isinstance(entry, list | tuple) for entry in value)
+        return several.read(value) if nested else (one.read(value),)
+
+    return Kind(
+        read,
+        lambda values: one.write(values[0]) if len(values) == 1 else several.write(values),
+        {"anyOf": [one.json_schema, several.json_schema]},
+    )
+
+
+def tree() -> Kind:
+    """A token tree: ``<2,2,1>``, ``8/8/64``, its parents, or the ranks on the way to each node."""
+    return Kind(read_shape, written_shape, {"anyOf": [{"type": ["string", "array", "object"]}]})
+
+
+def trees() -> Kind:
+    """Token trees along an axis of a grid: one, or a list of them, each once."""
+    one = tree()
+
+    def read(value: object) -> tuple[Shape, ...]:
+        entries = value if isinstance(value, list | tuple) else ()
+        # Lists of lists are the paths of one tree, or several trees that are written as lists of parents.
+        several = any(isinstance(entry, str | dict) for entry in entries) or (
+            entries and all(map(_is_parents, entries))
+        )
+        found = tuple(map(one.read, entries)) if several else (one.read(value),)
+        if len(set(found)) < len(found):
+            raise ValueError("each tree of an axis once")
+        return found
+
+    return Kind(read, lambda values: [written_shape(value) for value in values], one.json_schema)
+
+
+def _is_parents(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and -1 in entry
+
+
 _WHOLE = re.compile(r"[0-9]{1,18}k?")
 _RANGE = re.compile(rf"({_WHOLE.pattern})\s*\.\.\s*({_WHOLE.pattern})\s*(?:\*\s*([0-9]{{1,18}}))?")
 _MOST_VALUES = 100_000
@@ -318,3 +362,6 @@ PositiveRatio = Annotated[float, number(0, open_minimum=True)]
 Factor = Annotated[float, number(1)]
 Probabilities = Annotated[tuple[float, ...], tuple_of(number(0, 1), what="probabilities")]
 ProbabilityByPosition = Annotated[tuple[float, ...], number_or_list(number(0, 1), what="probabilities")]
+TreeShape = Annotated[Shape, tree()]
+Trees = Annotated[tuple[Shape, ...], trees()]
+RanksByLevel = Annotated[tuple[tuple[float, ...], ...], lists_by_level(number(0, 1), what="probabilities")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from specsim.errors import Contradiction
+from specsim.specs.acceptance import NO_RANKS, knows_ranks, typical_of
 from specsim.specs.attention import GroupedAttention
 from specsim.specs.drafter import (
     HEAD_DRAFTS,
@@ -13,10 +14,12 @@ from specsim.specs.drafter import (
     DraftModel,
     LayersDraft,
     LookaheadDraft,
+    LookupDraft,
     MeasuredDraft,
     MergedDraft,
     RelayDraft,
     WindowDraft,
+    deepest_tree,
     models_of,
 )
 from specsim.specs.fields import (
@@ -28,14 +31,17 @@ from specsim.specs.fields import (
     PositiveRatio,
     PositiveSeconds,
     Ratio,
+    Trees,
     axis,
     record,
 )
 from specsim.specs.hardware import Hardware
 from specsim.specs.head import Eagle3Head
 from specsim.specs.node import DEVICES_WITHOUT_A_NODE, Node
+from specsim.specs.ranked import TreeLength
 from specsim.specs.runtime import Runtime
 from specsim.specs.served import ServedModel
+from specsim.specs.tree import Shape
 
 
 @record
@@ -76,11 +82,32 @@ class MeasuredCosts:
 
 @record
 class Grid:
-    """The points at which a question is asked; every combination is one row."""
+    """The points at which a question is asked; every combination of batch, context and draft is one row.
+
+    Attributes:
+        gamma: Draft lengths.
+        tree: Token trees beside them, if any.
+    """
 
     batch_size: Annotated[tuple[int, ...], axis(1)]
     context_length: Annotated[tuple[int, ...], axis(0)]
     gamma: Annotated[tuple[int, ...], axis(0, LONGEST_DRAFT)]
+    tree: Trees | None = None
+
+    def __post_init__(self) -> None:
+        for tree in self.trees:
+            if tree.is_chain and tree.depth in self.gamma:
+                raise Contradiction(f"The tree {tree.label} is gamma {tree.depth}, which is there already.", "tree")
+
+    @property
+    def trees(self) -> tuple[Shape, ...]:
+        """Token trees, which stand behind the draft lengths on the same axis."""
+        return self.tree or ()
+
+    @property
+    def drafts(self) -> int:
+        """Draft lengths and trees at each batch and context."""
+        return len(self.gamma) + len(self.trees)
 
 
 @record
@@ -150,10 +177,34 @@ class Scenario:
             if self.target is None and not isinstance(draft, MeasuredDraft):
                 sentence = f"A drafter of the method {draft.method} needs hardware and target."
                 raise Contradiction(sentence, "drafts", index)
+            if any(not tree.is_chain for tree in self.grid.trees):
+                _check_drafts_trees(draft, self.grid.trees, index)
             if self.target is not None:
                 for model in models_of(draft):
                     _check_shares_devices(model, self.target, index)
                 _check_fits_target(draft, self.target, index)
+
+
+def _check_drafts_trees(draft: AnyDraft, trees: tuple[Shape, ...], index: int) -> None:
+    """Whether a drafter can draft trees of such a depth, and its acceptance says what they are worth."""
+    deepest, here = deepest_tree(draft), ("grid", "tree")
+    if deepest == 0:
+        raise Contradiction(f"Token trees are not modelled for the drafter {draft.label}.", *here)
+    for tree in trees:
+        if deepest is not None and tree.depth > deepest:
+            sentence = f"{draft.label} reaches {deepest} levels, one for each of its heads, and {tree.label} has "
+            raise Contradiction(f"{sentence}{tree.depth}.", *here)
+    acceptance = typical_of(draft.acceptance)
+    if isinstance(acceptance, TreeLength):
+        unknown = [tree.label for tree in trees if tree not in acceptance.measured]
+        if unknown:
+            sentence = f"Tokens per round of {unknown[0]} are not among those measured, {acceptance.label}."
+            raise Contradiction(sentence, *here)
+    elif not knows_ranks(acceptance):
+        raise Contradiction(NO_RANKS, "drafts", index, "acceptance")
+    if draft.path_by_path and isinstance(draft, LookupDraft) and draft.hit_rate < 1:
+        sentence = "Verification path by path is not modelled where only some rounds find anything."
+        raise Contradiction(sentence, "drafts", index, "path_by_path")
 
 
 def _check_runs_on(served: ServedModel, hardware: Hardware, field: str) -> None:

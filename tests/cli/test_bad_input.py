@@ -74,7 +74,8 @@ def refused(folder, capsys):
 
 def asked(command, **changes):
     """A full question, with some options replaced; None leaves one out."""
-    options = {**QUESTION, **{f"--{name.replace('_', '-')}": value for name, value in changes.items()}}
+    of_trees = {"--acceptance": "ranks=0.6,0.2", "--max-nodes": "8"} if command == "optimal-tree" else {}
+    options = {**QUESTION, **of_trees, **{f"--{name.replace('_', '-')}": value for name, value in changes.items()}}
     return [command, *(word for name, value in options.items() if value is not None for word in (name, value))]
 
 
@@ -219,9 +220,34 @@ OPTIONS = {
     "--format": NO_FORMAT,
     "--output": NO_OUTPUT,
 }  # fmt: skip
+NO_TREE_SIZE = [("", "whole number"), ("0", "whole number"), ("-1", "whole number"), ("x", "whole number"),
+                ("2000", "whole number"), ("1.5", "whole number"), ("true", "whole number")]  # fmt: skip
+OF_TREES = {
+    "--ranks": [
+        *UNREADABLE, ("", "expected a number"), ("x", "expected a number"), ("0.6,", "expected a number"),
+        ("60%,20%", "not a percentage"), ("0.5,1.6", "expected a list of probabilities"), ("-0.1", "from 0 to 1"),
+        ("0.6,0.5", "sum to at most 1. They sum to 1.1"), ("0.5,0.2;0.9,0.2", "Those of level 2 sum to 1.1"),
+    ],
+    "--verification": [("greedy", "it says nothing: only paired probabilities"), ("", "it says nothing")],
+}  # fmt: skip
+NO_TREE = [
+    ("", "expected a tree such as"), ("<2,2", "expected a tree such as"), ("<2,0>", "1 or more children"),
+    ("[-1,-1,0]", "one root"), ("[0,1]", "one root"), ("[-1,2,1]", "without cycles"), ("[-1,7]", "nodes from 0 to 1"),
+    ("8/8/9999", "at most 457 verified nodes"), ("0/1/2", "at least 1"), ("1+0", "1 or more nodes"),
+    ("<9999>", "4,096"),
+    ("medusa", "Nearest: medusa-"), ("h100", "no token tree"), ("missing.yaml", "no such file"),
+]  # fmt: skip
 OPTIONS_OF = {
     "optimal-gamma": {**OPTIONS, "--max-gamma": NO_DRAFT_LENGTH},
-    "explain": {**OPTIONS, "--gamma": NO_DRAFT_LENGTH},
+    "optimal-tree": {
+        **OPTIONS,
+        **OF_TREES,
+        "--max-nodes": [*NO_TREE_SIZE, ("1", "from 2 to 1024")],
+        "--max-depth": NO_TREE_SIZE,
+        "--max-branches": NO_TREE_SIZE,
+        "--picture": [],
+    },
+    "explain": {**OPTIONS, **OF_TREES, "--gamma": NO_DRAFT_LENGTH, "--tree": NO_TREE},
     "sweep": {
         "--config": [*UNREADABLE, *NO_NAME, ("quickstar", "Nearest: quickstart"), ("h100", "no scenario")],
         "--workers": [(value, "--workers") for value in ("", "0", "-1", "1.5", "x", "257")],
@@ -249,6 +275,9 @@ OPTIONS_OF["rules"] = {
     ],
     "--rule": [("", "Known: standard"), ("standrd", "Nearest: standard"), ("Standard", "Nearest: standard"),
                ("standard,block", "unknown rule"), ("all", "unknown rule")],
+    "--candidates": [(value, "expected a whole number from 1 to 64") for value in (
+        "", "0", "-1", "1.5", "65", "x", "true", "2k",
+    )],
     "--lenience": [(value, "expected a number above 0, at most 1") for value in (
         "", "0", "-1", "1.5", "x", ".nan", ".inf", "true", "null", "50%", "[1]",
     )],
@@ -301,7 +330,7 @@ SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one 
     ids=lambda part: str(part)[:30] or "nothing",
 )
 def test_a_wrong_value_of_an_option(refused, command, option, value, words):
-    question = COMPLETE.get(command) or asked(command)
+    question = COMPLETE.get(command) or asked(command, **({"acceptance": None} if option == "--ranks" else {}))
     err = refused(*question, option, value) if option != "--draft" else refused(*asked(command, draft=value))
     assert words in err
     named = (option, "--target", "--draft") if "does not divide" in words else (option,)
@@ -407,7 +436,7 @@ def test_a_format_of_the_catalogue_that_does_not_exist(refused):
     ("arguments", "words"),
     [
         (["optimal-gama"], "Nearest: optimal-gamma"),
-        (["zzz9"], "Known: optimal-gamma, sweep, explain"),
+        (["zzz9"], "Known: optimal-gamma, optimal-tree, sweep, explain"),
         (["--hardware", "h100"], "No such option '--hardware'"),
         (["catalog", "lst"], "list"),
         (["sweep"], "--config"),
@@ -496,6 +525,7 @@ def test_one_axis_under_two_names(folder, refused, one, other):
 
 WRITERS = {
     "optimal-gamma": asked("optimal-gamma"),
+    "optimal-tree": asked("optimal-tree"),
     "explain": asked("explain"),
     **COMPLETE,
     "simulate": ["simulate", "--acceptance", "rate=0.8", "--rounds", "1000"],

@@ -41,7 +41,7 @@ OPTION = {
     "runtime": "--runtime",
     "acceptance": "--acceptance",
 }
-SHOWN = ("head", "kernels")
+SHOWN = ("head", "kernels", "tree")
 """Cards that no option names: the catalogue shows them."""
 
 by_file = pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)

@@ -16,7 +16,7 @@ from specsim.catalog.cards import RECORDS, card, derived_figures
 from specsim.catalog.dump import document_of
 from specsim.specs.fields import Tagged
 
-KINDS = ("hardware", "node", "kernels", "model", "head", "drafter", "runtime")
+KINDS = ("hardware", "node", "kernels", "model", "head", "drafter", "runtime", "tree")
 CARDS = [(kind, name) for kind in KINDS for name in library.names(kind)]
 FIGURELESS = {
     "format", "kind", "name", "title", "aliases", "sources", "assumptions", "notes", "vendor", "type", "method",
