@@ -16,8 +16,8 @@ from specsim.catalog.strict_yaml import plain_value
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.specs.acceptance import Acceptance, ByContext, Classes, Published, Regimes, Simple
-from specsim.specs.ranked import TreeLength
 from specsim.specs.fields import LONGEST_DRAFT, Kind, axis, number, whole
+from specsim.specs.ranked import TreeLength
 
 Stationary = Simple | Regimes | Classes
 
