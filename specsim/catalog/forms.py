@@ -70,7 +70,7 @@ def _read(text: str) -> tuple[dict[str, Any], str | None]:
     share, at, gamma = value.partition("@")
     if not at:
         raise ValueError(f"expected the draft length after @, as in {FORMS[form]}, found {shown(text)}.")
-    if form == "length" and not _WHOLE.fullmatch(gamma.strip()) and gamma.strip()[:1] in "<[0123456789":
+    if form == "length" and set("<[/+") & set(gamma):
         return {"kind": "tree_length", "tokens_per_round": {gamma.strip(): _number(share, form)}}, None
     name = "accepted_per_drafted" if form == "drafted" else "tokens_per_round"
     return {"kind": form, name: _number(share, form), "gamma": _whole(gamma, form)}, None

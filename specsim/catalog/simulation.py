@@ -17,6 +17,7 @@ from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.specs.acceptance import Acceptance, ByContext, Classes, Published, Regimes, Simple
 from specsim.specs.fields import LONGEST_DRAFT, Kind, axis, number, whole
+from specsim.specs.ranked import TreeLength
 
 Stationary = Simple | Regimes | Classes
 
@@ -160,6 +161,9 @@ def stationary(written: Any, remarks: list[str]) -> Stationary:
         raise InputError(Fault("expected one acceptance, found a published range; name one of its ends.", place))
     if isinstance(found, ByContext):
         message = "acceptance along the context: expected that of one context, an entry of its table."
+        raise InputError(Fault(message, place))
+    if isinstance(found, TreeLength):
+        message = "tokens per round of a tree do not say how drafts are accepted one by one; expected ranks or a rate."
         raise InputError(Fault(message, place))
     return found
 

@@ -82,7 +82,7 @@ class _LateGroup(click.Group):
 @click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="specsim")
 def group() -> None:
-    """Does speculative decoding pay off here, with which draft length?
+    """Does speculative decoding pay off here, with which draft length or token tree?
 
     \b
     Example:

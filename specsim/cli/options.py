@@ -15,7 +15,8 @@ ACCEPTANCE_HELP = (
     "How often drafts are accepted: rate=0.8 (accepted / examined), conditional=0.8,0.7,0.6 (given that all before "
     "were accepted), survival=0.75,0.45,0.30 (unconditional, what vLLM prints per position), drafted=0.5@3 (accepted "
     "/ drafted at gamma 3, what engines call acceptance rate), length=2.5@3 (tokens per round at gamma 3, bonus "
-    "included), task=chat (published values), or a YAML file. Left out: published values, as a range."
+    "included; of a token tree length=2.34@<5,1,1,1>), ranks=0.6,0.2,0.1 (in a token tree, of the children of rank 1, "
+    "2, 3), task=chat (published values), or a YAML file. Left out: published values, as a range."
 )
 
 ACCEPTANCE_ALONE_HELP = (

@@ -159,7 +159,8 @@ def _of_costs(scenario: Scenario) -> Iterator[str]:
         return
     if scenario.hardware is None:
         if costs.verify_cost_ratio is None:
-            yield "verifying gamma + 1 tokens costs as much as a plain step (verify_cost_ratio 1)"
+            what = "any tree" if any(not tree.is_chain for tree in scenario.grid.trees) else "gamma + 1 tokens"
+            yield f"verifying {what} costs as much as a plain step (verify_cost_ratio 1)"
         if costs.draft_operations_ratio is None:
             yield "a draft step has the share of a plain step's operations and bytes that it has of its time"
         return

@@ -110,8 +110,8 @@ class Drafted:
         return f"drafted={self.accepted_per_drafted:g}@{self.gamma}"
 
 
-Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired | TreeLength
-_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired, TreeLength)
+Simple = Independent | Positional | Survival | Length | Drafted | Ranks | Paired
+_SIMPLE = (Independent, Positional, Survival, Length, Drafted, Ranks, Paired)
 
 
 @record
@@ -301,8 +301,8 @@ class ByContext:
         return "context " + ", ".join(f"{entry.context_length} {entry.acceptance.label}" for entry in self.table)
 
 
-Point = Simple | Regimes | Classes | ByContext
-_POINTS = (*_STATIONARY, Classes, ByContext)
+Point = Simple | Regimes | Classes | ByContext | TreeLength
+_POINTS = (*_STATIONARY, Classes, ByContext, TreeLength)
 
 
 @record

@@ -137,12 +137,10 @@ class Tree:
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
         """Rank of each node among its siblings, counted from 1; 0 for the root, shape (nodes,)."""
-        seen: Counter[int] = Counter()
-        ranks = [0]
-        for parent in self.parents[1:]:
-            seen[parent] += 1
-            ranks.append(seen[parent])
-        return np.array(ranks)
+        # Breadth first, parents never fall: siblings stand side by side.
+        parents = np.array(self.parents[1:], dtype=np.int64)
+        first = np.searchsorted(parents, parents)
+        return np.concatenate([[0], np.arange(len(parents)) - first + 1])
 
     @cached_property
     def children(self) -> NDArray[np.int64]:

@@ -33,15 +33,16 @@ Array = NDArray[np.float64]
 
 def accepting(chain: RankChain, tree: Tree) -> Array:
     """X_v of every node, shape (nodes, K, K); 0 for ranks that are never accepted."""
-    size, depths, ranks = chain.share.size, tree.depths, tree.ranks
+    size, parents, ranks = chain.share.size, np.array(tree.parents), tree.ranks
     found = np.zeros((tree.nodes, size, size))
-    found[0] = np.eye(size)
-    parents = np.array(tree.parents)
-    for level in range(1, tree.depth + 1):
-        here = depths == level
+    found[0], start = np.eye(size), 1
+    for level, count in enumerate(tree.level_counts, start=1):
+        # Breadth first: a level is one stretch of nodes.
+        here = slice(start, start + count)
         known = np.concatenate([chain.at(level), np.zeros((1, size))])
         accepted = known[np.minimum(ranks[here], len(known)) - 1]
         found[here] = (found[parents[here]] * accepted[:, None, :]) @ chain.transitions
+        start += count
     return found
 
 

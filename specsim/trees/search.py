@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from specsim.acceptance.ranks import RankChain
@@ -232,18 +233,16 @@ def _with_a_level(below: _Table, ranks: Array) -> _Table:
     """The table with one level more, whose root has children of these ranks."""
     size = len(below.values)
     count = np.arange(size)
-    # below child b: n - y nodes, at row n and column y; nothing where there are none.
-    rest = count[:, None] - count[None, :]
-    inside = rest > 0
-    rest = np.where(inside, rest, 0)
     under = np.concatenate([np.zeros((size, 4, 1)), below.features[..., :-1]], axis=-1)
     root = _leaf(size - 1, below.features.shape[-1] - 1)
     values, features = root.values, root.features
     best, best_features, children = values, features, np.zeros(size, dtype=np.int64)
-    splits = [count]
+    splits, there = [count], np.isfinite(below.values)
     for number, rank in enumerate(ranks.tolist(), start=1):
-        hung = np.where(np.isfinite(below.values), rank * np.where(np.isfinite(below.values), below.values, 0), -np.inf)
-        together = values[None, :] + np.where(inside, hung[rest], -np.inf)
+        # At row n and column y: y nodes before child b, and n - y below it.
+        hung = np.full(2 * size - 1, -np.inf)
+        hung[:size][there[::-1]] = rank * below.values[there][::-1]
+        together = values + sliding_window_view(hung, size)[::-1]
         keeps = together.argmax(-1)
         values = together[count, keeps]
         scale = np.array([rank, 1.0, rank, 1.0])[:, None]

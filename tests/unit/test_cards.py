@@ -225,7 +225,7 @@ def test_ridge_points_lie_where_accelerators_lie():
 
 def test_derived_figures_are_shown_for_every_card():
     for kind, name in CARDS:
-        assert bool(derived_figures(card(kind, name))) == (kind in ("hardware", "model", "head"))
+        assert bool(derived_figures(card(kind, name))) == (kind in ("hardware", "model", "head", "tree"))
 
 
 def test_every_kind_of_card_has_a_record():

@@ -25,6 +25,10 @@ HERE = Place(parameter="acceptance")
         ("length=2.5@3", {"kind": "length", "tokens_per_round": 2.5, "gamma": 3}),
         ("length = 2.5 @ 3", {"kind": "length", "tokens_per_round": 2.5, "gamma": 3}),
         ("task=chat", {"kind": "task", "task": "chat"}),
+        ("ranks=0.6,0.2,0.1", {"kind": "ranks", "ranks": [0.6, 0.2, 0.1]}),
+        ("ranks=0.6,0.2; 0.5", {"kind": "ranks", "ranks": [[0.6, 0.2], [0.5]]}),
+        ("length=2.34@<5,1,1,1>", {"kind": "tree_length", "tokens_per_round": {"<5,1,1,1>": 2.34}}),
+        ("length=4@8/8/64", {"kind": "tree_length", "tokens_per_round": {"8/8/64": 4.0}}),
         # Whether a number fits its field is said by validation, with the field's own bounds.
         ("rate=1.5", {"kind": "independent", "rate": 1.5}),
         ("length=9@3", {"kind": "length", "tokens_per_round": 9.0, "gamma": 3}),
@@ -62,9 +66,10 @@ def test_a_bare_list_is_refused_and_both_readings_are_named(bare):
 
 
 EXAMPLES = (
-    "rate=0.8, conditional=0.8,0.7,0.6, survival=0.75,0.45,0.30, drafted=0.5@3, length=2.5@3, task=chat, or a YAML file"
+    "rate=0.8, conditional=0.8,0.7,0.6, survival=0.75,0.45,0.30, drafted=0.5@3, length=2.5@3, "
+    "ranks=0.6,0.2,0.1, task=chat, or a YAML file"
 )
-KNOWN = "Known: rate, conditional, survival, drafted, length, task."
+KNOWN = "Known: rate, conditional, survival, drafted, length, ranks, task."
 
 
 @pytest.mark.parametrize(
@@ -92,6 +97,8 @@ KNOWN = "Known: rate, conditional, survival, drafted, length, task."
         ("length=2.5@", f"a whole draft length after @, as in {FORMS['length']}", ""),
         ("length=2.5@-1", f"a whole draft length after @, as in {FORMS['length']}", "-1"),
         ("length=2.5@2.5", f"a whole draft length after @, as in {FORMS['length']}", "2.5"),
+        ("ranks=", f"a number as in {FORMS['ranks']}", ""),
+        ("ranks=0.5;", f"a number as in {FORMS['ranks']}", ""),
         ("length=2.5@²", f"a whole draft length after @, as in {FORMS['length']}", "²"),
         ("drafted=0.5", f"the draft length after @, as in {FORMS['drafted']}", "drafted=0.5"),
         ("drafted=50%@3", f"a number (a fraction, not a percentage) as in {FORMS['drafted']}", "50%"),
@@ -110,7 +117,7 @@ def test_what_is_refused_and_with_which_words(text, expected, found):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rat=0.8", f"unknown form of acceptance 'rat'. Nearest: rate, drafted. {KNOWN}"),
+        ("rat=0.8", f"unknown form of acceptance 'rat'. Nearest: rate, drafted, ranks. {KNOWN}"),
         ("RATE=0.8", f"unknown form of acceptance 'RATE'. Nearest: rate, drafted. {KNOWN}"),
         ("=0.8", f"unknown form of acceptance ''. {KNOWN}"),
         ("vllm=0.8", f"unknown form of acceptance 'vllm'. {KNOWN}"),
