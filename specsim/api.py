@@ -20,6 +20,8 @@ from specsim.accuracy.comparison import Compared
 from specsim.accuracy.fit import TYPICAL, Evidence
 from specsim.accuracy.summary import GROUPS
 from specsim.catalog import calibration, library, measurements
+from specsim.catalog.capacity import CapacityQuestion, quick, read_capacity
+from specsim.catalog.capacity_options import CapacityOptions, ask_capacity
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.compared import compare
 from specsim.catalog.dump import document_of
@@ -34,12 +36,14 @@ from specsim.errors import Fault, InputError, Place, nearest
 from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report import accuracy
+from specsim.report.capacity import PricedPlan, plans_table, policy_rows, priced
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.fitted import FittedAcceptance, fitted
 from specsim.report.notes import notes_of, without_effect
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
+from specsim.serving.capacity import Mapped, plans
 from specsim.specs.acceptance import Regimes
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
     "Options",
     "Table",
     "calibrate",
+    "capacity",
     "catalog_list",
     "explain",
     "fit",
@@ -343,6 +348,65 @@ def simulation_document(question: SimulationQuestion) -> dict[str, Any]:
         "policies": [policy.label for policy in question.policies],
         "draft_cost_ratio": question.draft_cost_ratio,
     }
+
+
+def capacity(
+    config: str | Path | None = None, *, quick_only: bool = False, **options: Unpack[CapacityOptions]
+) -> Table:
+    """How many replicas and accelerators a load needs, at which latencies and costs: one row for each option.
+
+    Args:
+        config: A question in a YAML file; ``options`` are then left out.
+        quick_only: Give the quick answer, without simulation.
+        options: See ``CapacityOptions``.
+
+    Raises:
+        InputError: With one fault for everything that is wrong.
+
+    >>> table = capacity(hardware="h100", target="llama-3-8b", rate=5, prompt=1000, output_length=200, tpot="20 ms",
+    ...                  policy="off", quick_only=True)
+    >>> table["replicas"].tolist(), table["method"].tolist()
+    ([1], ['steady_state'])
+    """
+    question = capacity_question(config, **options)
+    return planned(quick(question) if quick_only else question)
+
+
+def capacity_question(config: str | Path | None = None, **options: Unpack[CapacityOptions]) -> CapacityQuestion:
+    """The question of ``capacity``, resolved."""
+    if config is None:
+        return ask_capacity(**options)
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(Fault("the file says what is asked; leave this out.", Place(parameter=given[0])))
+    return read_capacity(_file(config, "config"))
+
+
+def priced_plans(question: CapacityQuestion, mapped: Mapped = map) -> list[PricedPlan]:
+    """The plans of all options with what they cost."""
+    return priced(plans(question.options, question.task, mapped), question.scenarios, question.demand.prices)
+
+
+def planned(question: CapacityQuestion, mapped: Mapped = map) -> Table:
+    """The answer to a question of ``capacity``; ``mapped`` runs replications, one after another or side by side."""
+    return capacity_rows(question, priced_plans(question, mapped))
+
+
+def capacity_rows(question: CapacityQuestion, rows: Sequence[PricedPlan]) -> Table:
+    """Plans as rows."""
+    return plans_table(rows, question.task, question.notes, ())
+
+
+def policy_table(rows: Sequence[PricedPlan]) -> Table:
+    """The best draft length by batch and context, of the options whose policy is a table.
+
+    Raises:
+        InputError: If none is.
+    """
+    found = policy_rows(rows)
+    if not len(found):
+        raise InputError(Fault("no option that fits has the policy table.", Place(parameter="policy_table")))
+    return found
 
 
 def fit(
