@@ -21,7 +21,8 @@ from specsim.catalog.traces import cut_and_scaled, read_trace
 from specsim.catalog.validate import validate, written_fields
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.planning.sweep import questions
-from specsim.serving.capacity import POLICIES, Option, PolicyName, Task
+from specsim.serving.capacity import Task
+from specsim.serving.options import POLICIES, Option, PolicyName
 from specsim.serving.requests import Requests
 from specsim.serving.workload import Workload
 from specsim.specs.capacity import Demand

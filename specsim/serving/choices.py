@@ -81,13 +81,9 @@ class Choices:
         """Whether anything is ever drafted."""
         return bool(self.gamma.any())
 
-    def index(self, gamma: int) -> int:
-        """The choice of a draft length.
-
-        Raises:
-            ValueError: If there is none.
-        """
-        return self.gamma.tolist().index(gamma)
+    def texts_of(self, choice: Choice) -> tuple[Text, ...]:
+        """The law of the drafts of one choice, by class."""
+        return self.texts if choice.texts is None else choice.texts
 
 
 @dataclass(frozen=True)
@@ -163,10 +159,10 @@ def _pooled(acceptance: Point) -> RegimeChain:
     return RegimeChain(conditional[:, None], np.ones((1, 1)), np.ones(1))
 
 
-def marks(
-    text: Text, longest: int, context: Array, first: NDArray[np.bool_], generator: np.random.Generator
-) -> IntArray:
-    """How many of ``longest`` drafts a round would accept that begins at each token of some texts.
+def accepted_drafts(
+    text: Text, longest: int, prompt_tokens: IntArray, output_tokens: IntArray, generator: np.random.Generator
+) -> NDArray[np.uint8]:
+    """How many of ``longest`` drafts a round would accept that begins at each token of some outputs.
 
     Tokens have one random number each, so that rounds of all lengths see the same text: a shorter draft accepts the
     fewer of its length and these.
@@ -174,52 +170,53 @@ def marks(
     Args:
         text: The law.
         longest: The longest draft.
-        context: Tokens in the cache before each token, request after request, shape (T,).
-        first: Whether a token is the first one of its request, shape (T,).
+        prompt_tokens: Of each request, shape (N,).
+        output_tokens: Of each request, shape (N,).
         generator: Source of randomness.
 
     Returns:
-        Shape (T,).
+        One request after the other, shape (sum of the outputs,).
     """
-    uniform = generator.random(len(context))
+    number = int(output_tokens.sum())
+    uniform = generator.random(number)
     if len(text.chain) == 1:
-        found = _accepted(text.chain[0], longest, uniform, _regimes(text.chain[0], first, generator))
+        found = _accepted(text.chain[0], longest, uniform, _regimes(text.chain[0], output_tokens, generator))
     else:
+        start = np.cumsum(output_tokens) - output_tokens
+        context = np.repeat(prompt_tokens - start, output_tokens) + np.arange(number)
         place = np.interp(context, text.contexts, np.arange(len(text.contexts)))
         # Survival is read linearly between two entries: a round belongs to one of them, as often as it is near.
-        entry = np.minimum(np.floor(place + generator.random(len(place))), len(text.chain) - 1).astype(np.int64)
-        none = np.zeros(len(context), dtype=np.int64)
-        each = [_accepted(chain, longest, uniform, none) for chain in text.chain]
-        found = np.choose(entry, each)
+        entry = np.minimum(np.floor(place + generator.random(number)), len(text.chain) - 1).astype(np.int64)
+        found = np.choose(entry, [_accepted(chain, longest, uniform, None) for chain in text.chain])
     if text.hit_rate < 1:
-        found = found * (generator.random(len(context)) < text.hit_rate)
+        found *= generator.random(number) < text.hit_rate
     return found
 
 
-def _accepted(chain: RegimeChain, longest: int, uniform: Array, regime: IntArray) -> IntArray:
-    length, found = len(uniform), np.zeros(len(uniform), dtype=np.int64)
-    alive = np.ones(length, dtype=bool)
-    single = chain.share.shape[-1] == 1
-    for position in range(1, min(longest, length) + 1):
-        threshold = chain.at(position)[0] if single else chain.at(position).take(regime)
-        accepted = uniform < threshold
-        # Draft j of a round at token t is token t + j - 1; texts end before the next one matters.
-        alive[: length - position + 1] &= accepted[position - 1 :]
-        alive[length - position + 1 :] = False
-        found += alive
+def _accepted(chain: RegimeChain, longest: int, uniform: Array, regime: IntArray | None) -> NDArray[np.uint8]:
+    number = len(uniform)
+    found, alive = np.zeros(number, dtype=np.uint8), np.ones(number, dtype=bool)
+    accepted = alive
+    for position in range(1, min(longest, number) + 1):
+        if position <= chain.positions:
+            at = chain.at(position)
+            accepted = uniform < (at[0] if regime is None else at.take(regime))
+        # Draft j of a round at token t is token t + j - 1; what lies beyond an output counts for nothing later.
+        alive[: number - position + 1] &= accepted[position - 1 :]
+        alive[number - position + 1 :] = False
+        found += alive.view(np.uint8)
     return found
 
 
-def _regimes(chain: RegimeChain, first: NDArray[np.bool_], generator: np.random.Generator) -> IntArray:
+def _regimes(chain: RegimeChain, lengths: IntArray, generator: np.random.Generator) -> IntArray | None:
     """The regime of each token: drawn by the shares at the start of a request, then by the transitions."""
-    number, size = len(first), chain.share.shape[-1]
+    size = chain.share.shape[-1]
     if size == 1:
-        return np.zeros(number, dtype=np.int64)
-    uniform = generator.random(number)
-    starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, number))
+        return None
+    uniform = generator.random(int(lengths.sum()))
+    starts = np.cumsum(lengths) - lengths
     thresholds = np.cumsum(chain.transitions, axis=-1)[:, :-1]
-    found = np.empty(number, dtype=np.int64)
+    found = np.empty(len(uniform), dtype=np.int64)
     found[starts] = np.searchsorted(np.cumsum(chain.share)[:-1], uniform[starts], side="right")
     # Longest requests first, so that those that still go on are a part at the front.
     order = np.argsort(-lengths, kind="stable")

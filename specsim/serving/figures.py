@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from specsim.serving.profile import Profile, profile_of
+from specsim.serving.replica import Replica, Run
 from specsim.serving.requests import Array
-from specsim.serving.simulator import Replica, Run
-from specsim.serving.steady_state import Profile, SteadyState, closed_rate, profile_of, steady_state
+from specsim.serving.steady_state import SteadyState, closed_rate, steady_state
 from specsim.serving.workload import Workload
 from specsim.specs.workload import LATENCIES, SHARES, Closed, Simulation, Targets
 

@@ -10,77 +10,16 @@ Everything random is drawn before (``texts``), so that a step is a look-up, a su
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from specsim.serving.cache import Cache
-from specsim.serving.choices import Choices
-from specsim.serving.policies import Policy
-from specsim.serving.requests import Array, IntArray, Requests
-from specsim.serving.steps import StepTimes
+from specsim.serving.replica import Replica, Run
+from specsim.serving.requests import Requests
 from specsim.serving.texts import LAST, draw_texts
-from specsim.specs.workload import Engine
 
 _WATERMARK = 0.99
 """Share of the cache beyond which no request is taken in beside others: they need room to grow."""
-
-
-@dataclass(frozen=True, eq=False)
-class Replica:
-    """One replica: what its steps take, what fits, and how its engine works."""
-
-    times: StepTimes
-    choices: Choices
-    cache: Cache
-    engine: Engine
-    policy: Policy
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What became of some requests on one replica.
-
-    Attributes:
-        requests: They; of closed loops with the arrivals that came about.
-        first_token_seconds: When the first token of each came, shape (N,) [s].
-        finish_seconds: When the last one did, shape (N,) [s].
-        emitted_tokens: Tokens that each was given, shape (N,).
-        preemptions: How often each lost its blocks, shape (N,).
-        gap_seconds: Times between two chunks of one answer [s].
-        gap_count: How many such gaps there were of each.
-        end_seconds: When the last step ended [s].
-        busy_seconds: Time in steps [s].
-        part_seconds: Of that drafting, verification, overhead, prompts [s].
-        in_flight_seconds: Requests in flight x time in steps [s].
-        cache_seconds: Share of the cache in use x time in steps [s].
-        steps: Number of steps.
-        rounds: Rounds, each of one request.
-        drafted: Drafts of these.
-        round_tokens: Tokens that these emitted.
-        time_at: Time spent decoding at each batch and entry of the contexts, shape (B, S) [s].
-        events: Time, event and request, where a log was asked for.
-    """
-
-    requests: Requests
-    first_token_seconds: Array
-    finish_seconds: Array
-    emitted_tokens: IntArray
-    preemptions: IntArray
-    gap_seconds: Array
-    gap_count: IntArray
-    end_seconds: float
-    busy_seconds: float
-    part_seconds: tuple[float, float, float, float]
-    in_flight_seconds: float
-    cache_seconds: float
-    steps: int
-    rounds: int
-    drafted: int
-    round_tokens: int
-    time_at: Array
-    events: tuple[tuple[float, str, int], ...] = ()
 
 
 def simulate(
@@ -142,6 +81,7 @@ class _Simulation:
         # No request of n tokens takes more than n times this.
         self.per_token = float((cache.share_of_blocks[1:] / tokens[1:]).max())
         self.slack = cache.block_tokens - 1
+        self.shares = cache.share_of_blocks.tolist()
         self.views()
 
     def views(self) -> None:
@@ -163,12 +103,12 @@ class _Simulation:
         time_at = [0.0] * (replica.times.max_batch_size * entries)
         busy = drafting = verification = overhead = prompts = in_flight = cached = 0.0
         steps = rounds = drafted = round_tokens = 0
+        per_token, slack, gaps, gap_counts = self.per_token, self.slack, self.gaps, self.gap_counts
         pending, waiting, reading = self.pending, self.waiting, self.reading
         add = np.add.reduce
         while True:
             while pending and pending[0][0] <= self.now:
-                request = heappop(pending)[1]
-                waiting.append(request)
+                waiting.append(heappop(pending)[1])
             if not self.n and not reading and not waiting:
                 if not pending:
                     break
@@ -179,7 +119,9 @@ class _Simulation:
                 mean = self.context_sum / n
                 choice = choose(n, mean, self.who)
                 width = verified[choice]
-                if self.used(width) > 1.0:
+                # A bound that is easy to have, and the exact sum only where that is too much.
+                bound = per_token * (self.context_sum + n * (width + slack)) + self.reading_share
+                if bound > 1.0 and self.exactly_used(width) > 1.0:
                     crowded = self.make_room(width)
                     n = self.n
                     if n == 0:
@@ -213,13 +155,18 @@ class _Simulation:
                 total = int(add(out))
                 rounds += n
                 drafted += n * gamma[choice]
-                self.gap()
+                if self.fresh:
+                    self.gap()
+                else:
+                    gaps.append(self.now - self.last_round)
+                    gap_counts.append(n)
+                self.last_round = self.now
                 if learns:
                     self.chooser.saw(self.who.copy(), (out & (LAST - 1)) - 1, choice)
                 if total < LAST:
                     self.at += out
                 else:
-                    total = self.finish_some(out)
+                    total = self.finish_some(out, total)
                 self.context_sum += total
                 round_tokens += total
             if chunks:
@@ -244,11 +191,6 @@ class _Simulation:
             time_at=np.array(time_at).reshape(-1, entries),
             events=tuple(self.events or ()),
         )
-
-    def used(self, width: int) -> float:
-        """Share of the cache that a step needs: an easy bound, and the exact sum where that is too much."""
-        bound = self.per_token * (self.context_sum + self.n * (width + self.slack)) + self.reading_share
-        return bound if bound <= 1.0 else self.exactly_used(width)
 
     def exactly_used(self, width: int) -> float:
         kept = self.at + self.base[: self.n] + width
@@ -282,8 +224,8 @@ class _Simulation:
         return self.prompt[request] + (resumed[0] - self.start[request] if resumed else 0)
 
     def share_to_read(self, request: int) -> float:
-        tokens = np.array([self.to_read(request) + self.widest])
-        return float(self.replica.cache.share(tokens)[0])
+        blocks = (self.to_read(request) + self.widest + self.slack) // self.replica.cache.block_tokens
+        return self.shares[blocks if blocks < len(self.shares) else -1]
 
     def prompts(self, budget: int, width: int, crowded: bool) -> list[tuple[list[int], int, int]]:
         """Parts of prompts for this step, those that were begun first, then waiting ones that fit."""
@@ -298,7 +240,8 @@ class _Simulation:
             request = self.waiting[0]
             share = self.share_to_read(request)
             alone = self.n + len(self.reading) == 0
-            if not alone and self.used(width) + share > _WATERMARK and self.exactly_used(width) + share > _WATERMARK:
+            bound = self.per_token * (self.context_sum + self.n * (width + self.slack)) + self.reading_share
+            if not alone and bound + share > _WATERMARK and self.exactly_used(width) + share > _WATERMARK:
                 break
             needed = self.to_read(request)
             done = int(self.prompt[request] * engine.prefix_hit_share)
@@ -356,7 +299,7 @@ class _Simulation:
         self.n = n + 1
 
     def gap(self) -> None:
-        """Every request in the batch has had a chunk now."""
+        """Every request in the batch has had a chunk now, and some had their first one after the round before."""
         old = self.n - len(self.fresh)
         if old:
             self.gaps.append(self.now - self.last_round)
@@ -364,26 +307,28 @@ class _Simulation:
         for since in self.fresh:
             self.gaps.append(self.now - since)
             self.gap_counts.append(1)
-        if self.fresh:
-            self.fresh.clear()
-        self.last_round = self.now
+        self.fresh.clear()
 
-    def finish_some(self, out: np.ndarray) -> int:
+    def finish_some(self, out: np.ndarray, total: int) -> int:
         """Add what a round emitted where some requests end with it; the tokens that it emitted.
 
         Those that end leave the sum of contexts with what they had before it.
         """
-        ended = np.flatnonzero(out >= LAST).tolist()
-        out[ended] -= LAST
+        if total < 2 * LAST:
+            last = int(out.argmax())
+            out[last] -= LAST
+            ended = [last]
+        else:
+            ended = np.flatnonzero(out >= LAST).tolist()
+            out[ended] -= LAST
         self.at += out
-        total = int(np.add.reduce(out))
         for index in reversed(ended):
             request, position = int(self.numbers[index]), int(self.position[index])
             self.context_sum -= position + int(self.base[index])
             self.done(request, position)
             self.remove(index)
         self.views()
-        return total
+        return total & (LAST - 1)
 
     def remove(self, index: int) -> None:
         """The last one takes the place of one that leaves."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.serving.choices import Choices, Text, marks
-from specsim.serving.requests import Array, IntArray, Requests
+from specsim.serving.choices import Choices, Text, accepted_drafts
+from specsim.serving.requests import IntArray, Requests
 
 LAST = 1 << 20
 """Added to the tokens of a round that ends its output: one sum tells tokens and ends."""
@@ -36,43 +36,40 @@ class Texts:
 
 def draw_texts(choices: Choices, requests: Requests, generator: np.random.Generator) -> Texts:
     """Outputs with what rounds of each choice make of them."""
-    lengths = requests.output_tokens
-    end = np.cumsum(lengths)
-    start = end - lengths
-    total = int(end[-1]) if len(end) else 0
-    left = np.repeat(end, lengths) - np.arange(total)
-    context = np.repeat(requests.prompt_tokens - start, lengths) + np.arange(float(total))
-    first = np.zeros(total, dtype=bool)
-    first[start] = True
-    owner = np.repeat(requests.kind, lengths)
-    drawn = dict[int, IntArray]()
-    emitted = []
+    end = np.cumsum(requests.output_tokens)
+    start = end - requests.output_tokens
+    drawn, emitted = dict[int, NDArray[np.uint8]](), []
     for choice in choices.each:
-        texts = choice.texts if choice.texts is not None else choices.texts
-        # Choices with one law share one draw, of the longest among them.
-        longest = max(c.longest for c in choices.each if (c.texts if c.texts is not None else choices.texts) is texts)
+        texts = choices.texts_of(choice)
         if choice.longest and id(texts) not in drawn:
-            drawn[id(texts)] = _accepted(texts, longest, context, first, owner, generator)
-        accepted = np.minimum(drawn[id(texts)], choice.longest) if choice.longest else np.zeros(total, dtype=np.int64)
-        tokens = np.minimum(accepted + 1, left)
-        table = np.zeros(total + 1, dtype=np.int32)
-        table[:-1] = tokens + LAST * (tokens == left)
-        emitted.append(table)
+            # Choices with one law share one draw, of the longest among them.
+            longest = max(other.longest for other in choices.each if choices.texts_of(other) is texts)
+            drawn[id(texts)] = _drawn(texts, longest, requests, generator)
+        table = np.ones(int(end[-1]) + 1 if len(end) else 1, dtype=np.int32)
+        if choice.longest:
+            table[:-1] += np.minimum(drawn[id(texts)], choice.longest)
+        emitted.append(_cut(table, start, end, choice.longest))
     return Texts(start, end, tuple(emitted))
 
 
-def _accepted(
-    texts: tuple[Text, ...],
-    longest: int,
-    context: Array,
-    first: NDArray[np.bool_],
-    owner: IntArray,
-    generator: np.random.Generator,
-) -> IntArray:
+def _cut(table: NDArray[np.int32], start: IntArray, end: IntArray, longest: int) -> NDArray[np.int32]:
+    """Rounds that reach the end of their output emit what is left of it."""
+    for left in range(1, longest + 2):
+        at = end - left
+        at = at[at >= start]
+        tokens = table[at]
+        table[at] = np.where(tokens >= left, left + LAST, tokens)
+    return table
+
+
+def _drawn(
+    texts: tuple[Text, ...], longest: int, requests: Requests, generator: np.random.Generator
+) -> NDArray[np.uint8]:
     if len(texts) == 1:
-        return marks(texts[0], longest, context, first, generator)
-    found = np.zeros(len(context), dtype=np.int64)
+        return accepted_drafts(texts[0], longest, requests.prompt_tokens, requests.output_tokens, generator)
+    owner = np.repeat(requests.kind, requests.output_tokens)
+    found = np.zeros(len(owner), dtype=np.uint8)
     for index, text in enumerate(texts):
-        chosen = owner == index
-        found[chosen] = marks(text, longest, context[chosen], first[chosen], generator)
+        some = requests.where(requests.kind == index)
+        found[owner == index] = accepted_drafts(text, longest, some.prompt_tokens, some.output_tokens, generator)
     return found
