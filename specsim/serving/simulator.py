@@ -77,9 +77,10 @@ class _Simulation:
         self.now = 0.0
         self.events: list[tuple[float, str, int]] | None = [] if log else None
         cache = replica.cache
-        tokens = np.arange(len(cache.share_of_blocks)) * cache.block_tokens
-        # No request of n tokens takes more than n times this.
-        self.per_token = float((cache.share_of_blocks[1:] / tokens[1:]).max())
+        # No request of n tokens takes more than fixed + n x per_token of the cache.
+        self.per_token = float(np.diff(cache.share_of_blocks[1:], append=cache.share_of_blocks[-1]).max())
+        self.per_token = max(self.per_token, 1e-300) / cache.block_tokens
+        self.fixed = max(float(cache.share_of_blocks[1]) - self.per_token * cache.block_tokens, 0.0)
         self.slack = cache.block_tokens - 1
         self.shares = cache.share_of_blocks.tolist()
         self.views()
@@ -103,7 +104,8 @@ class _Simulation:
         time_at = [0.0] * (replica.times.max_batch_size * entries)
         busy = drafting = verification = overhead = prompts = in_flight = cached = 0.0
         steps = rounds = drafted = round_tokens = 0
-        per_token, slack, gaps, gap_counts = self.per_token, self.slack, self.gaps, self.gap_counts
+        per_token, per_request, gaps, gap_counts = self.per_token, self.fixed, self.gaps, self.gap_counts
+        slack = self.slack
         pending, waiting, reading = self.pending, self.waiting, self.reading
         add = np.add.reduce
         while True:
@@ -120,7 +122,7 @@ class _Simulation:
                 choice = choose(n, mean, self.who)
                 width = verified[choice]
                 # A bound that is easy to have, and the exact sum only where that is too much.
-                bound = per_token * (self.context_sum + n * (width + slack)) + self.reading_share
+                bound = self.reading_share + n * per_request + per_token * (self.context_sum + n * (width + slack))
                 if bound > 1.0 and self.exactly_used(width) > 1.0:
                     crowded = self.make_room(width)
                     n = self.n
@@ -148,7 +150,7 @@ class _Simulation:
             busy += seconds
             steps += 1
             in_flight += (n + len(reading)) * seconds
-            cached += (self.per_token * (self.context_sum + n * width) + self.reading_share) * seconds
+            cached += (n * per_request + per_token * (self.context_sum + n * width) + self.reading_share) * seconds
             if decoding:
                 out = self.out
                 self.emitted[choice].take(self.at, out=out)
@@ -240,7 +242,8 @@ class _Simulation:
             request = self.waiting[0]
             share = self.share_to_read(request)
             alone = self.n + len(self.reading) == 0
-            bound = self.per_token * (self.context_sum + self.n * (width + self.slack)) + self.reading_share
+            bound = self.reading_share + self.n * self.fixed
+            bound += self.per_token * (self.context_sum + self.n * (width + self.slack))
             if not alone and bound + share > _WATERMARK and self.exactly_used(width) + share > _WATERMARK:
                 break
             needed = self.to_read(request)
