@@ -356,7 +356,7 @@ def capacity(
     """How many replicas and accelerators a load needs, at which latencies and costs: one row for each option.
 
     Args:
-        config: A question in a YAML file; ``options`` are then left out.
+        config: A question in a YAML file, or a shipped one by its name; ``options`` are then left out.
         quick_only: Give the quick answer, without simulation.
         options: See ``CapacityOptions``.
 
@@ -379,7 +379,7 @@ def capacity_question(config: str | Path | None = None, **options: Unpack[Capaci
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise InputError(Fault("the file says what is asked; leave this out.", Place(parameter=given[0])))
-    return read_capacity(_file(config, "config"))
+    return read_capacity(library.find("capacity", str(config), Place(parameter="config")))
 
 
 def priced_plans(question: CapacityQuestion, mapped: Mapped = map) -> list[PricedPlan]:

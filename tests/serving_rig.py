@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from conftest import question_of, served
 
+from specsim.api import gamma_question
 from specsim.catalog.cards import card
 from specsim.cost.machine import Machine
 from specsim.planning.question import Question
+from specsim.planning.sweep import questions
 from specsim.serving.arrivals import arrival_times, draw_sizes, sizes_of
 from specsim.serving.cache import Cache, cache_of
 from specsim.serving.choices import acceptances_of, chain_choices
@@ -30,6 +32,13 @@ def llama(acceptance=None, draft="llama-3.2-1b", runtime="typical", target="llam
         target=served(target),
         draft=served(draft, 1, DraftModel, acceptance=acceptance or Independent(rate=0.8)),
     )
+
+
+def eagle(acceptance):
+    """Llama-3.1-8B with an EAGLE-3 head on one H100."""
+    asked = gamma_question(1, 1, 8, hardware="h100", target="llama-3.1-8b", draft="eagle3-llama3.1-8b",
+                           acceptance=acceptance)  # fmt: skip
+    return questions(asked.scenarios[0])[0]
 
 
 def replica_of(question, gammas, *, engine=None, longest=4000, policy=None, output=300.0):

@@ -257,6 +257,16 @@ def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
         yield "cached prefixes save time and no memory"
     for row in rows:
         yield row.price.basis
+    for row in rows:
+        for name, error, most in (("tokens in a second", "throughput", 0.05), ("time per token", "tpot", 0.10)):
+            found = _quick_error({"tpot": "time_per_output_token"}.get(error, error))(row)
+            if isinstance(found, float) and abs(found) > most:
+                yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: the quick answer to {name} is off "
+                       f"by {found:+.0%}, where simulation shows what bursts and prompts do")  # fmt: skip
+        if row.plan.unsure:
+            close = ", ".join(f"{name} {of}" for name, of in row.plan.unsure)
+            yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: {close} within the interval of the "
+                   "simulation; more requests or replications would tell")  # fmt: skip
     if any(row.plan.option.policy.name in ("table", "adaptive") for row in rows):
         yield "a drafter that has paused catches up at no cost, and changing draft lengths costs nothing"
     yield "latency of the network and of tokenizers is not counted"

@@ -21,6 +21,8 @@ class Profile:
         prompt_seconds: Mean time that the prompt of a request adds to steps, with none decoding first, shape (B + 1,)
             [s].
         prompt_square: Its mean square, shape (B + 1,) [s^2].
+        further_seconds: The same where another prompt is read in the same step, whose products with the weights it
+            shares, shape (B + 1,) [s].
         service_seconds: What a prompt takes with its share of the rounds beside it, shape (B + 1, A) [s].
         own_seconds: What it takes with all the rounds beside it, shape (B + 1, A) [s].
         weight: Share of the requests of each of these sizes, shape (A,).
@@ -40,6 +42,7 @@ class Profile:
     choice: IntArray
     prompt_seconds: Array
     prompt_square: Array
+    further_seconds: Array
     service_seconds: Array
     own_seconds: Array
     weight: Array
@@ -61,7 +64,7 @@ class Profile:
     @property
     def saturation(self) -> float:
         """The highest rate of arrivals that can be carried at all [requests/s]."""
-        decoding = 1.0 / (self.prompt_seconds[1:] + self.rounds * self.round_seconds / self.batches)
+        decoding = 1.0 / (self.further_seconds[1:] + self.rounds * self.round_seconds / self.batches)
         reading = 1.0 / np.maximum(self.service_seconds[1:] @ self.weight, 1e-300)
         return float(np.minimum(decoding, reading).max())
 
@@ -89,7 +92,7 @@ def profile_of(replica: Replica, sizes: Sizes, gaps_variation: float = 1.0) -> P
     round_seconds = by_choice[chosen, index]
     width = np.concatenate([[0], times.verified_tokens[chosen] * np.arange(1, longest + 1)]).astype(float)
     beside = np.concatenate([[0.0], round_seconds])
-    prompt, service, own = _prompts(replica, sizes, width, beside)
+    prompt, further, service, own = _prompts(replica, sizes, width, beside)
     work = rounds[0] * round_seconds[0] + prompt[1] @ sizes.weight
     one = by_size[0] * round_seconds[0] + prompt[1]
     parts = times.seconds[chosen, index, min(round(context / float(times.context[1])), len(times.context) - 1)]
@@ -99,6 +102,7 @@ def profile_of(replica: Replica, sizes: Sizes, gaps_variation: float = 1.0) -> P
         choice=chosen,
         prompt_seconds=prompt @ sizes.weight,
         prompt_square=prompt**2 @ sizes.weight,
+        further_seconds=further @ sizes.weight,
         service_seconds=service,
         own_seconds=own,
         weight=sizes.weight,
@@ -121,22 +125,30 @@ def _largest_batch(replica: Replica, context: float) -> int:
     return max(min(fits, replica.engine.max_batch_size), 1)
 
 
-def _prompts(replica: Replica, sizes: Sizes, width: Array, beside: Array) -> tuple[Array, Array, Array]:
-    """What a prompt adds to the steps of each batch, with its share of their rounds, with all of them; (B + 1, A)."""
+def _prompts(replica: Replica, sizes: Sizes, width: Array, beside: Array) -> tuple[Array, Array, Array, Array]:
+    """What a prompt adds to the steps of each batch: as the first, as a further one, with its share of the rounds
+    beside it, and with all of them; shape (B + 1, A) each.
+    """
     times, engine = replica.times, replica.engine
     done = np.floor(sizes.prompt_tokens * engine.prefix_hit_share)
     tokens = np.broadcast_to(sizes.prompt_tokens - done, (len(width), len(done)))
+    typical = float(sizes.mean(sizes.prompt_tokens - done))
     if engine.prefill == "separate":
         alone = times.prompt_step(np.zeros(()), tokens, done)
-        return alone, alone, alone
+        more = times.prompt_step(np.asarray(typical), tokens, done)
+        return alone, more, more, alone
     room = np.maximum(engine.max_batch_tokens - width, 1.0)[:, None]
     whole = np.floor(tokens / room)
     rest = tokens - whole * room
-    first = times.prompt_step(width[:, None], np.minimum(room, tokens), done + (whole - 1).clip(0) * room / 2)
-    last = np.where(rest > 0, times.prompt_step(width[:, None], rest, done + whole * room), 0.0)
-    added = whole * first + last
+    full = times.prompt_step(width[:, None], np.minimum(room, tokens), done + (whole - 1).clip(0) * room / 2)
+    another = np.minimum(typical, np.maximum(room - rest, 0.0))
+
+    def added(decoding: Array) -> Array:
+        return whole * full + np.where(rest > 0, times.prompt_step(decoding, rest, done + whole * room), 0.0)
+
+    first, further = added(width[:, None]), added(width[:, None] + another)
     rounds = beside[:, None]
-    return added, added + tokens / room * rounds, added + np.ceil(tokens / room) * rounds
+    return first, further, further + tokens / room * rounds, first + np.ceil(tokens / room) * rounds
 
 
 def _spread(replica: Replica) -> Array:

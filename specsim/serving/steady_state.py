@@ -4,9 +4,9 @@ Requests that decode share a step, so a replica is a processor-sharing queue who
 tau(b) a round at batch b, m(b) rounds for a request and w(b) the time that reading one prompt adds to the steps of such
 a batch, prompts that arrive at the rate lambda stretch every round to tau / (1 - lambda w), and a batch of b lets
 
-    mu(b) = b (1 - lambda w(b)) / (m(b) tau(b))
+    mu(b) = b / (m(b) tau(b) / (1 - lambda w(b)) + carry(b))
 
-requests go in a second. The law of the batch is the product of lambda / mu(i), whatever the law of the lengths
+requests go in a second, where carry is what prompts add that came beside one's own (``_stay``). The law of the batch is the product of lambda / mu(i), whatever the law of the lengths
 (insensitivity of processor sharing: Cohen 1979, The multiple phase service network with generalized processor sharing).
 Beyond the largest batch requests wait in line, which is corrected by (c_a^2 + c_s^2) / 2 (Allen-Cunneen). Prompts are
 read in the order of arrival: the queue before them is that of Pollaczek and Khinchin, with an exponential tail.
@@ -45,6 +45,8 @@ class SteadyState:
         reading_load: Share of its time that reading prompts would take one after another.
         own_seconds: Reading its own prompt, by size, shape (R, A) [s].
         busy: Share of time in steps.
+        prompt_load: Share of the time of a mean batch that prompts of others take.
+        carried_seconds: What prompts that came beside one's own add to the first rounds [s].
     """
 
     profile: Profile
@@ -58,6 +60,8 @@ class SteadyState:
     reading_load: Array
     own_seconds: Array
     busy: Array
+    prompt_load: Array
+    carried_seconds: Array
 
     @cached_property
     def _nearest(self) -> IntArray:
@@ -77,9 +81,12 @@ class SteadyState:
     @cached_property
     def _decode_by_size(self) -> Array:
         """From the first token to the last, by size, shape (R, A) [s]."""
-        rounds = self.profile.rounds_by_size[self._nearest - 1]
-        mean = (rounds * self.profile.weight).sum(-1, keepdims=True)
-        return rounds / np.maximum(mean, 1e-300) * self.decode_seconds[:, None]
+        profile, near, load = self.profile, self._nearest, self.prompt_load[:, None]
+        rounds = profile.rounds_by_size[near - 1]
+        usual = profile.round_seconds[near - 1][:, None] / (1 - load)
+        time = rounds * usual + self.carried_seconds[:, None] * (1 - load**rounds)
+        mean = (time * profile.weight).sum(-1, keepdims=True)
+        return time / np.maximum(mean, 1e-300) * self.decode_seconds[:, None]
 
     @cached_property
     def _after(self) -> Array:
@@ -247,9 +254,11 @@ def steady_state(profile: Profile, requests_per_second: Array) -> SteadyState:
     stable = wanted < saturation
     rate = np.minimum(wanted, _NEAREST * saturation)
     batches = profile.batches
-    free = np.maximum(1.0 - rate[:, None] * profile.prompt_seconds[1:], 1e-6)
-    service = batches * free / np.maximum(profile.rounds * profile.round_seconds, 1e-300)
-    steps = np.log(rate)[:, None] - np.log(service)
+    # Prompts that a full batch leaves no room for wait, and do not slow it down.
+    coming = np.minimum(rate[:, None], 1.0 / np.maximum(profile.service_seconds @ profile.weight, 1e-300))
+    stay, load_of_prompts, carried = _stay(profile, coming[:, 1:])
+    service = batches / np.maximum(stay, 1e-300)
+    steps = np.log(coming[:, :-1]) - np.log(service)
     logarithm = np.concatenate([np.zeros((len(rate), 1)), np.cumsum(steps, axis=-1)], axis=-1)
     law = np.exp(logarithm - logarithm.max(-1, keepdims=True))
     ratio = np.minimum(rate / service[:, -1], 1 - 1e-6)
@@ -266,11 +275,33 @@ def steady_state(profile: Profile, requests_per_second: Array) -> SteadyState:
     waiting = in_line / rate * (profile.gaps_variation + profile.work_variation) / 2
     # Idle while nothing decodes and no prompt is read.
     busy = 1.0 - law[:, 0] * np.maximum(1.0 - rate * profile.prompt_seconds[0], 0.0)
+    at = np.maximum(near - 1, 0)
     return SteadyState(
-        profile=profile, requests_per_second=rate, stable=stable, law=law, decoding=decoding,
+        profile=profile, requests_per_second=rate, prompt_load=load_of_prompts[np.arange(len(rate)), at],
+        carried_seconds=carried[np.arange(len(rate)), at], stable=stable, law=law, decoding=decoding,
         decode_seconds=decoding / rate, waiting_seconds=waiting, queue_seconds=queue, reading_load=load,
         own_seconds=own, busy=busy,
     )  # fmt: skip
+
+
+def _stay(profile: Profile, rate: Array) -> tuple[Array, Array, Array]:
+    """From first token to last at each batch, the load of prompts rho, and what the first rounds have to bear.
+
+    Shapes (R, B) [s]. A round takes X = tau / (1 - rho) with the prompts that came during the one before. The step with
+    one's own prompt, X_0 = tau + w + rho E[X^2] / E[X], is longer, and so more come during it: round i takes
+    X + rho^i (X_0 - X), and m rounds m X + (X_0 - X) rho (1 - rho^m) / (1 - rho).
+    """
+    tau, one, more = profile.round_seconds, profile.prompt_seconds[1:], profile.further_seconds[1:]
+    # Of the prompts of a step the first one costs less than those beside it.
+    together = rate * tau / (1 - np.minimum(rate * one, _NEAREST))
+    first = -np.expm1(-together) / np.maximum(together, 1e-300)
+    added = first * one + (1 - first) * more
+    square = profile.prompt_square[1:] * (added / np.maximum(one, 1e-300)) ** 2
+    load = np.minimum(rate * added, _NEAREST)
+    usual = tau / (1 - load)
+    met = usual + rate * square / (1 - load**2)
+    carried = np.maximum(tau + added + load * met - usual, 0.0) * load / (1 - load)
+    return profile.rounds * usual + carried * (1 - load**profile.rounds), load, carried
 
 
 def _behind_others(profile: Profile, rate: Array, near: IntArray, decodes: Array) -> tuple[Array, Array, Array]:
