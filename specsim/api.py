@@ -36,14 +36,14 @@ from specsim.errors import Fault, InputError, Place, nearest
 from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
 from specsim.report import accuracy
-from specsim.report.capacity import PricedPlan, plans_table, policy_rows, priced
+from specsim.report.capacity import PricedPlan, events_table, plans_table, policy_rows, priced
 from specsim.report.columns import Answer, rows
 from specsim.report.explanation import Explanation, explain_point
 from specsim.report.fitted import FittedAcceptance, fitted
 from specsim.report.notes import notes_of, without_effect
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table, joined
-from specsim.serving.capacity import Mapped, plans
+from specsim.serving.capacity import Mapped, first_run, plans
 from specsim.specs.acceptance import Regimes
 
 __all__ = [
@@ -395,6 +395,19 @@ def planned(question: CapacityQuestion, mapped: Mapped = map) -> Table:
 def capacity_rows(question: CapacityQuestion, rows: Sequence[PricedPlan]) -> Table:
     """Plans as rows."""
     return plans_table(rows, question.task, question.notes, ())
+
+
+def event_log(question: CapacityQuestion, rows: Sequence[PricedPlan]) -> Table:
+    """Every event of the first replication of the best plan, or of the first one that fits if none is.
+
+    Raises:
+        InputError: If nothing fits.
+    """
+    fitting = [row for row in rows if row.plan.replica is not None]
+    if not fitting:
+        raise InputError(Fault("nothing fits that could be simulated.", Place(parameter="event_log")))
+    chosen = next((row for row in fitting if row.best), fitting[0])
+    return events_table(first_run(chosen.plan, question.task))
 
 
 def policy_table(rows: Sequence[PricedPlan]) -> Table:

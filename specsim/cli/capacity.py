@@ -81,11 +81,13 @@ def _demand(function: Callable[..., Any]) -> Callable[..., Any]:
 @_demand
 @click.option("--quick", is_flag=True, help="The quick answer alone: a steady state, without simulation.")
 @click.option("--policy-table", metavar="FILE", help="Write the best draft length by batch and context as CSV.")
+@click.option("--event-log", metavar="FILE", help="Write every event of one replication of the best plan as CSV.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 256), help="Processes that simulate.")
 @output_options
 def command(
     quick: bool,
     policy_table: str | None,
+    event_log: str | None,
     workers: int,
     output_format: str | None,
     output: str | None,
@@ -120,6 +122,8 @@ def command(
     seed = question.demand.simulation.seed
     if policy_table is not None:
         render.deliver_with(api.policy_table(rows).to_csv(), policy_table, question.document, seed)
+    if event_log is not None:
+        render.deliver_with(api.event_log(question, rows).to_csv(), event_log, question.document, seed)
     if form == "csv":
         render.deliver_with(table.to_csv(), output, question.document, seed)
     elif form == "json":

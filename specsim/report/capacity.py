@@ -12,6 +12,7 @@ from specsim.serving.capacity import Plan, Task
 from specsim.serving.policies import ByTable
 from specsim.serving.policy_tables import cells_of, regrets_of
 from specsim.serving.prices import HourlyPrice, price_of
+from specsim.serving.replica import Run
 from specsim.specs.scenario import Scenario
 
 
@@ -335,3 +336,17 @@ def policy_rows(rows: Sequence[PricedPlan]) -> Table:
     names = list(found[0]) if found else ["hardware"]
     assumed = ("regrets weigh batches and contexts by the time that this load spends there",)
     return Table({name: _array([one[name] for one in found]) for name in names}, (len(found),), assumed)
+
+
+def events_table(run: Run) -> Table:
+    """When each request came, was taken in, had its first token, lost its blocks, and ended, in the order of time."""
+    arrivals = [(time, "arrived", request) for request, time in enumerate(run.requests.arrival_seconds.tolist())]
+    events = sorted([*arrivals, *run.events], key=lambda event: event[0])
+    time, what, request = zip(*events, strict=True)
+    requests = run.requests
+    number = np.array(request)
+    columns = {
+        "time_s": np.array(time), "event": np.array(what, dtype=object), "request": number,
+        "prompt_tokens": requests.prompt_tokens[number], "output_tokens": requests.output_tokens[number],
+    }  # fmt: skip
+    return Table(columns, (len(events),))

@@ -11,7 +11,7 @@ from specsim.serving.cache import Cache
 from specsim.serving.figures import Figures, Sample, Statistic, quick_figures, sample_of, simulated_figures
 from specsim.serving.options import Option, PolicyName, replicas_of
 from specsim.serving.profile import Profile, profile_of
-from specsim.serving.replica import Replica
+from specsim.serving.replica import Replica, Run
 from specsim.serving.requests import Array
 from specsim.serving.simulator import simulate
 from specsim.serving.steady_state import steady_state
@@ -94,14 +94,31 @@ class Job:
 
 
 def run_job(job: Job) -> Sample:
-    """One replica simulated once."""
+    """One replica simulated once, and what is counted of it."""
+    run, left_out = simulated(job)
+    task = job.task
+    return sample_of(run, task.simulation, isinstance(task.workload.load, TraceLoad), task.targets, left_out)
+
+
+def simulated(job: Job, *, log: bool = False) -> tuple[Run, int]:
+    """One replica simulated once, and how many requests were left out."""
     task = job.task
     requests, left_out = task.workload.drawn(job.replicas, job.replication, task.simulation, task.engine, job.fits)
     generator = np.random.default_rng([task.simulation.seed, job.replication, 2])
     load = task.workload.load
     think = load.think_time_seconds if isinstance(load, Closed) else None
-    run = simulate(job.replica, requests, generator, think_seconds=think)
-    return sample_of(run, task.simulation, isinstance(load, TraceLoad), task.targets, left_out)
+    return simulate(job.replica, requests, generator, think_seconds=think, log=log), left_out
+
+
+def first_run(plan: Plan, task: Task) -> Run:
+    """The first replication of a plan once more, with every event.
+
+    Raises:
+        ValueError: If nothing of the plan fits.
+    """
+    if plan.replica is None:
+        raise ValueError("nothing fits that could be simulated")
+    return simulated(Job(plan.replica, task, plan.replicas, 0, Fits(plan.left_out_tokens)), log=True)[0]
 
 
 Mapped = Callable[[Callable[[Job], Sample], Iterable[Job]], Iterator[Sample]]

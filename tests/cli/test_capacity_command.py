@@ -17,12 +17,12 @@ LLAMA = ["--hardware", "h100", "--target", "llama-3-8b"]
 DRAFT = ["--draft", "llama-3.2-1b", "--acceptance", "rate=0.8"]
 LOAD = ["--rate", "12", "--prompt", "700", "--output-length", "150", "--tpot", "15ms", "--ttft", "1s"]
 SMALL = ["--requests", "300", "--replications", "2"]
-CONTRACT = (
-    "hardware tensor_parallel draft policy gamma replicas accelerators feasible limit requests_per_second "
-    "tokens_per_second tokens_per_second_per_accelerator mean_batch_size utilization ttft_p50_ms ttft_p99_ms tpot_p50_ms "
-    "tpot_p99_ms e2e_p50_ms e2e_p99_ms goodput draft_memory_bytes kv_tokens usd_per_hour usd_per_million_tokens best seed "
-    "method"
-).split()
+CONTRACT = [
+    "hardware", "tensor_parallel", "draft", "policy", "gamma", "replicas", "accelerators", "feasible", "limit",
+    "requests_per_second", "tokens_per_second", "tokens_per_second_per_accelerator", "mean_batch_size",
+    "utilization", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "e2e_p50_ms", "e2e_p99_ms",
+    "goodput", "draft_memory_bytes", "kv_tokens", "usd_per_hour", "usd_per_million_tokens", "best", "seed", "method",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -91,6 +91,17 @@ def test_a_trace_is_planned_and_stands_in_the_provenance(run, tmp_path):
     assert sum(float(row["time_share"]) for row in table) == pytest.approx(1)
 
 
+def test_events_are_written_on_request(run, tmp_path):
+    path = tmp_path / "events.csv"
+    code, _, err = run(*LLAMA, *LOAD, *SMALL, "--policy", "off", "--event-log", path, "--quiet")
+    assert (code, err) == (0, "")
+    events = rows(path.read_text())
+    assert {row["event"] for row in events} == {"arrived", "admitted", "first_token", "finished"}
+    times = [float(row["time_s"]) for row in events]
+    assert times == sorted(times)
+    assert sum(row["event"] == "finished" for row in events) == 300
+
+
 def test_a_shipped_question_has_every_option(run):
     code, out, err = run("--config", "coding-assistant", "--quick", "--format", "json")
     assert (code, err) == (0, "")
@@ -143,7 +154,8 @@ def test_users_who_wait_make_their_own_rate(run):
     [
         ([], "--hardware: expected an accelerator."),
         (LLAMA, "--rate: expected requests per second, or a trace, or users."),
-        ([*LLAMA, "--rate", "0", "--prompt", "1", "--output-length", "1"], "--rate: expected a number above 0, found 0."),
+        ([*LLAMA, "--rate", "0", "--prompt", "1", "--output-length", "1"],
+         "--rate: expected a number above 0, found 0."),
         ([*LLAMA, "--rate", "nan", "--prompt", "1", "--output-length", "1"],
          "--rate: expected a number above 0, found 'nan'."),
         ([*LLAMA, "--rate", "1", "--output-length", "9"],
@@ -174,7 +186,8 @@ def test_users_who_wait_make_their_own_rate(run):
          "--max-batch-tokens: Every request in flight takes one: more than max_batch_size, 256, are needed if prompts "
          "are to be read."),
         (["--config", "coding-assistant", "--rate", "3"], "--rate: the file says what is asked; leave this out."),
-        (["--config", "no-such-thing"], "--config: no question about capacity is called 'no-such-thing'. Known: coding-assistant."),
+        (["--config", "no-such-thing"],
+         "--config: no question about capacity is called 'no-such-thing'. Known: coding-assistant."),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "off", "--quick",
           "--policy-table", "t.csv"], "--policy-table: no option that fits has the policy table."),
         (["--hardware", "tpu-v4", "--target", "t5-xxl", "--rate", "1", "--prompt", "9", "--output-length", "9"],
@@ -202,9 +215,10 @@ target: llama-3-8b
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("requests_per_second: 2", "requests_per_second: -2", "question.yaml, line 3, load.requests_per_second: expected "
-         "a number above 0, found -2."),
-        ("kind: poisson", "kind: poison", "question.yaml, line 3, load.kind: unknown kind 'poison'. Nearest: poisson. "),
+        ("requests_per_second: 2", "requests_per_second: -2", "question.yaml, line 3, load.requests_per_second: "
+         "expected a number above 0, found -2."),
+        ("kind: poisson", "kind: poison", "question.yaml, line 3, load.kind: unknown kind 'poison'. Nearest: "
+         "poisson. "),
         ("mean: 100", "mean: 0.5", "question.yaml, line 4, lengths.output_tokens.mean: A length has at least one token."),
         ("p99: 40 ms", "p98: 40 ms", "question.yaml, line 5, targets.time_per_output_token.p98: unknown field. "),
         ("{p99: 40 ms}", "{}", "question.yaml, line 5, targets.time_per_output_token: A target names mean, p50, p90, "

@@ -1,4 +1,4 @@
-"""The quick answer against the simulation: 50 loads below 80 % of saturation, over drafts, lengths, engines, arrivals."""
+"""The quick answer against the simulation: 50 loads below 80 % of saturation, over drafts and lengths."""
 
 from __future__ import annotations
 
