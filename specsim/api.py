@@ -20,7 +20,7 @@ from specsim.accuracy.comparison import Compared
 from specsim.accuracy.fit import TYPICAL, Evidence
 from specsim.accuracy.summary import GROUPS
 from specsim.catalog import calibration, library, measurements
-from specsim.catalog.capacity import CapacityQuestion, quick, read_capacity
+from specsim.catalog.capacity import CapacityQuestion, read_capacity, without_simulation
 from specsim.catalog.capacity_options import CapacityOptions, ask_capacity
 from specsim.catalog.cards import RECORDS
 from specsim.catalog.compared import compare
@@ -369,7 +369,7 @@ def capacity(
     ([1], ['steady_state'])
     """
     question = capacity_question(config, **options)
-    return planned(quick(question) if quick_only else question)
+    return planned(without_simulation(question) if quick_only else question)
 
 
 def capacity_question(config: str | Path | None = None, **options: Unpack[CapacityOptions]) -> CapacityQuestion:

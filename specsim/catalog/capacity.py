@@ -361,6 +361,6 @@ def _check_modelled(scenario: Scenario, written: LocatedDict) -> None:
         raise InputError(Fault(message, *place_of(written, ("options", "draft"))))
 
 
-def quick(question: CapacityQuestion) -> CapacityQuestion:
+def without_simulation(question: CapacityQuestion) -> CapacityQuestion:
     """The same question, answered without simulation."""
     return replace(question, task=replace(question.task, quick_only=True))

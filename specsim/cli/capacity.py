@@ -106,7 +106,7 @@ def command(
       specsim capacity --config coding-assistant -o plan.csv
     """
     from specsim import api
-    from specsim.catalog.capacity import quick as without_simulation
+    from specsim.catalog.capacity import without_simulation
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
@@ -129,14 +129,20 @@ def command(
     elif form == "json":
         render.deliver([table.to_json()], output)
     else:
-        title = f"{question.name}\n\n" if question.name else ""
-        text = render.table_text(table, [name for name in _SHOWN if name in table.columns], screen=output is None)
+        same = [name for name in _DESCRIPTION if len(set(table.cells(name))) == 1]
+        told = ", ".join(f"{name} {render.short(next(iter(table.cells(name))))}" for name in same)
+        title = "\n".join(line for line in (question.name, told) if line)
+        text = render.table_text(table, [name for name in _SHOWN if name not in same], screen=output is None)
+        title += "\n\n" if title else ""
         render.deliver([title, text, render.closing(table)], output)
 
 
+_DESCRIPTION = ("hardware", "tensor_parallel", "method")
+"""Columns that stand above the table where they are the same in every row."""
+
 _SHOWN = (
     "hardware", "tensor_parallel", "draft", "policy", "gamma", "replicas", "accelerators", "feasible", "limit",
-    "binding", "tokens_per_second", "mean_batch_size", "utilization", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms",
+    "binding", "tokens_per_second", "mean_batch_size", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms",
     "off_above_requests_per_second", "usd_per_hour", "usd_per_million_tokens", "best", "method",
 )  # fmt: skip
 """Columns of the table on the screen; CSV and JSON have all."""

@@ -116,9 +116,18 @@ def first_run(plan: Plan, task: Task) -> Run:
     Raises:
         ValueError: If nothing of the plan fits.
     """
+    return simulated(job_of(plan, task), log=True)[0]
+
+
+def job_of(plan: Plan, task: Task, replication: int = 0) -> Job:
+    """One replication of a plan.
+
+    Raises:
+        ValueError: If nothing of the plan fits.
+    """
     if plan.replica is None:
         raise ValueError("nothing fits that could be simulated")
-    return simulated(Job(plan.replica, task, plan.replicas, 0, Fits(plan.left_out_tokens)), log=True)[0]
+    return Job(plan.replica, task, plan.replicas, replication, Fits(plan.left_out_tokens))
 
 
 Mapped = Callable[[Callable[[Job], Sample], Iterable[Job]], Iterator[Sample]]

@@ -61,7 +61,7 @@ class Figures:
         mean_batch_size: Requests in flight on a replica at work.
         utilization: Share of time in which a replica is at work.
         extra: Further figures by the name of their column.
-        time_at: Time at each batch and context, shape (B, S), of simulations.
+        time_at: Time at each batch and context, shape (B, S); of the quick answer at the mean context, in shares.
         left_out: Requests that fit on no replica.
         method: ``simulation`` or ``steady_state``.
         stable: Whether the load can be carried at all.
@@ -223,7 +223,17 @@ def quick_figures(
         extra=_quick_extra(found, replica, time),
         method="steady_state",
         stable=mean_rate < profile.saturation,
+        time_at=_time_at(found, replica, time),
     )
+
+
+def _time_at(found: SteadyState, replica: Replica, time: Array) -> Array:
+    """Time at each batch, at the entry of the mean context, shape (B, S)."""
+    contexts = replica.times.context
+    at = np.zeros((replica.times.max_batch_size, len(contexts)))
+    law = (found.law[:, 1:] * time[:, None]).sum(0)
+    at[: len(law), min(round(found.profile.context / float(contexts[1])), len(contexts) - 1)] = law
+    return at
 
 
 def _quick_extra(found: SteadyState, replica: Replica, time: Array) -> dict[str, float]:

@@ -37,57 +37,49 @@ class Cell:
     time_share: float
 
 
-def cells_of(table: ByTable, time_at: Array) -> Iterator[Cell]:
-    """A table in ranges: batches with the same choices at all contexts, and in these contexts with the same choice.
+BANDS = 4
+"""Parts of the contexts, each with ranges of batches of its own."""
 
-    The hysteresis makes ranges wide: a neighbour's choice goes on while it is nearly as good as the best.
+
+def cells_of(table: ByTable, time_at: Array) -> Iterator[Cell]:
+    """A table in ranges: for each band of contexts the batches that want the same.
+
+    A choice goes on to the next batch while the hysteresis keeps it, which makes ranges wide.
 
     Args:
         table: The policy.
         time_at: Time spent at each batch and context, shape (B, S) [s].
     """
-    best, goodput = _smoothed(table), table.goodput
-    weight = time_at / max(float(time_at.sum()), 1e-300)
-    distance = table.tokens_per_entry
-    for first, last in _runs((best[1:] != best[:-1]).any(-1)):
-        row = best[first]
-        for begin, end in _runs(row[1:] != row[:-1]):
-            choice, middle = int(row[begin]), ((first + last) // 2, (begin + end) // 2)
-            at = goodput[:, middle[0], middle[1]]
-            kept = tuple(np.flatnonzero(at * (1 + table.hysteresis) >= at.max()).tolist())
+    share = time_at / max(float(time_at.sum()), 1e-300)
+    distance, entries = table.tokens_per_entry, table.goodput.shape[-1]
+    for band in np.array_split(np.arange(entries), min(BANDS, entries)):
+        # Contexts that the load sees count by their time, others alike.
+        seen = share[:, band] + 1e-12
+        goodput = (table.goodput[..., band] * seen).sum(-1) / seen.sum(-1)
+        stays = goodput * (1 + table.hysteresis) >= goodput.max(0)
+        for first, last, choice in _ranges(goodput.argmax(0).tolist(), stays):
+            middle = goodput[:, (first + last) // 2]
+            kept = tuple(np.flatnonzero(stays[:, (first + last) // 2]).tolist())
             yield Cell(
                 first + 1,
                 last + 1,
-                max(round((begin - 0.5) * distance), 0),
-                round((end + 0.5) * distance),
+                max(round((int(band[0]) - 0.5) * distance), 0),
+                round((int(band[-1]) + 0.5) * distance),
                 choice,
                 kept,
-                float(at[choice] / at[0]),
-                float(weight[first : last + 1, begin : end + 1].sum()),
+                float(middle[choice] / middle[0]),
+                float(share[first : last + 1, band].sum()),
             )
 
 
-def _smoothed(table: ByTable) -> NDArray[np.int64]:
-    """A choice for each batch and context: that of the smaller batch or context beside it, where it is kept."""
-    goodput = table.goodput
-    stays, found = goodput * (1 + table.hysteresis) >= goodput.max(0), goodput.argmax(0)
-    batches, contexts = found.shape
-    for b in range(batches):
-        for s in range(contexts):
-            for near in ((b - 1, s), (b, s - 1)):
-                if min(near) >= 0 and stays[found[near], b, s]:
-                    found[b, s] = found[near]
-                    break
-    return found
-
-
-def _runs(changes: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """First and last index of stretches between changes."""
-    ends = [*np.flatnonzero(changes).tolist(), len(changes)]
-    start = 0
-    for end in ends:
-        yield start, end
-        start = end + 1
+def _ranges(best: list[int], stays: NDArray[np.bool_]) -> Iterator[tuple[int, int, int]]:
+    """First and last batch, counted from 0, and the choice of each range."""
+    first, choice = 0, best[0]
+    for batch in range(1, len(best)):
+        if not stays[choice, batch]:
+            yield first, batch - 1, choice
+            first, choice = batch, best[batch]
+    yield first, len(best) - 1, choice
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ Everything random is drawn before (``texts``), so that a step is a look-up, a su
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -42,6 +43,27 @@ def simulate(
     return _Simulation(replica, requests, generator, think_seconds, log).run()
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A prompt that is being read.
+
+    Attributes:
+        request: Whose.
+        done: Tokens of it that are in the cache.
+        needed: Tokens that must be.
+        share: Share of the cache that is kept for it.
+    """
+
+    request: int
+    done: int
+    needed: int
+    share: float
+
+
+_Chunk = tuple[_Reading, int, int]
+"""A prompt, tokens of it that a step reads, and those before them."""
+
+
 class _Simulation:
     """The state of one run: arrays hold the requests that decode, at their front; lists have an entry for each."""
 
@@ -59,12 +81,14 @@ class _Simulation:
         self.pending, self.unborn = known, len(known)
         heapify(self.pending)
         self.chooser = replica.policy.begin(number)
-        most = replica.engine.max_batch_size
+        engine = replica.engine
+        self.most = most = engine.max_batch_size
+        self.separate, self.cached_share = engine.prefill == "separate", engine.prefix_hit_share
         self.position, self.base = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
         self.numbers, self.tokens = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int32)
         self.n, self.context_sum = 0, 0
         self.waiting: deque[int] = deque()
-        self.reading: list[list[int]] = []  # request, tokens read, tokens to read
+        self.reading: list[_Reading] = []
         self.reading_share, self.admissions = 0.0, 0
         self.admitted = [0] * number
         self.resumed = dict[int, tuple[int, float]]()  # position and last token's time of those that were preempted
@@ -99,7 +123,7 @@ class _Simulation:
         lookup, verified = replica.times.lookup, replica.times.verified_tokens.tolist()
         gamma = replica.choices.gamma.tolist()
         choose, learns, budget_tokens = self.chooser.choose, self.chooser.learns, replica.engine.max_batch_tokens
-        separate = replica.engine.prefill == "separate"
+        separate = self.separate
         entries, per_entry = len(replica.times.context), lookup.per_token
         time_at = [0.0] * (replica.times.max_batch_size * entries)
         busy = drafting = verification = overhead = prompts = in_flight = cached = 0.0
@@ -129,7 +153,7 @@ class _Simulation:
                     if n == 0:
                         continue
                     mean = self.context_sum / n
-            chunks = []
+            chunks: list[_Chunk] = []
             if reading or waiting:
                 chunks = self.prompts(budget_tokens - (0 if separate else n * width), width, crowded)
             decoding = n if not (separate and chunks) else 0
@@ -203,10 +227,11 @@ class _Simulation:
         while self.exactly_used(width) > 1.0 and self.n + len(self.reading) > 1:
             newest = max(range(self.n), key=lambda i: self.admitted[self.numbers[i]], default=-1)
             if self.reading and (
-                self.n == 0 or self.admitted[self.reading[-1][0]] > self.admitted[self.numbers[newest]]
+                self.n == 0 or self.admitted[self.reading[-1].request] > self.admitted[self.numbers[newest]]
             ):
-                request = self.reading.pop()[0]
-                self.reading_share -= self.share_to_read(request)
+                entry = self.reading.pop()
+                request = entry.request
+                self.reading_share -= entry.share
                 if not self.reading:
                     self.reading_share = 0.0
             else:
@@ -220,56 +245,54 @@ class _Simulation:
             self.event("preempted", request)
         return True
 
-    def to_read(self, request: int) -> int:
-        """Tokens of a request that must be in the cache before it goes on: its prompt and what it was given."""
+    def entry_of(self, request: int) -> _Reading:
+        """What must be in the cache before a request goes on: its prompt, and what it was given."""
         resumed = self.resumed.get(request)
-        return self.prompt[request] + (resumed[0] - self.start[request] if resumed else 0)
+        needed = self.prompt[request] + (resumed[0] - self.start[request] if resumed else 0)
+        blocks = (needed + self.widest + self.slack) // self.replica.cache.block_tokens
+        share = self.shares[blocks if blocks < len(self.shares) else -1]
+        return _Reading(request, int(self.prompt[request] * self.cached_share), needed, share)
 
-    def share_to_read(self, request: int) -> float:
-        blocks = (self.to_read(request) + self.widest + self.slack) // self.replica.cache.block_tokens
-        return self.shares[blocks if blocks < len(self.shares) else -1]
-
-    def prompts(self, budget: int, width: int, crowded: bool) -> list[tuple[list[int], int, int]]:
+    def prompts(self, budget: int, width: int, crowded: bool) -> list[_Chunk]:
         """Parts of prompts for this step, those that were begun first, then waiting ones that fit."""
-        engine, found = self.replica.engine, list[tuple[list[int], int, int]]()
-        for entry in self.reading:
+        reading, found = self.reading, list[_Chunk]()
+        for entry in reading:
             if budget <= 0:
                 return found
-            tokens = min(entry[2] - entry[1], budget)
-            found.append((entry, tokens, entry[1]))
+            tokens = min(entry.needed - entry.done, budget)
+            found.append((entry, tokens, entry.done))
             budget -= tokens
-        while self.waiting and budget > 0 and not crowded and self.n + len(self.reading) < engine.max_batch_size:
-            request = self.waiting[0]
-            share = self.share_to_read(request)
-            alone = self.n + len(self.reading) == 0
+        while self.waiting and budget > 0 and not crowded and self.n + len(reading) < self.most:
+            entry = self.entry_of(self.waiting[0])
+            tokens = entry.needed - entry.done
             bound = self.reading_share + self.n * self.fixed
             bound += self.per_token * (self.context_sum + self.n * (width + self.slack))
-            if not alone and bound + share > _WATERMARK and self.exactly_used(width) + share > _WATERMARK:
+            full = bound + entry.share > _WATERMARK and self.exactly_used(width) + entry.share > _WATERMARK
+            if full and self.n + len(reading):
                 break
-            needed = self.to_read(request)
-            done = int(self.prompt[request] * engine.prefix_hit_share)
-            if engine.prefill == "separate" and found and needed - done > budget:
+            if self.separate and found and tokens > budget:
                 break
-            self.waiting.popleft()
-            self.reading_share += share
+            request = self.waiting.popleft()
+            self.reading_share += entry.share
             self.admissions += 1
             self.admitted[request] = self.admissions
-            entry = [request, done, needed]
-            self.reading.append(entry)
+            reading.append(entry)
             self.event("admitted", request)
-            tokens = needed - done if engine.prefill == "separate" else min(needed - done, budget)
-            found.append((entry, tokens, done))
+            if not self.separate:
+                tokens = min(tokens, budget)
+            found.append((entry, tokens, entry.done))
             budget -= tokens
         return found
 
-    def read(self, chunks: list[tuple[list[int], int, int]]) -> None:
+    def read(self, chunks: list[_Chunk]) -> None:
         """Parts of prompts have been read: those that are whole give a token, and decode from now on."""
+        joined = self.n
         for entry, tokens, _ in chunks:
-            entry[1] += tokens
-        whole = [entry for entry, _, _ in chunks if entry[1] >= entry[2]]
-        for entry in whole:
-            request = entry[0]
-            self.reading_share -= self.share_to_read(request)
+            entry.done += tokens
+            if entry.done < entry.needed:
+                continue
+            request = entry.request
+            self.reading_share -= entry.share
             self.reading.remove(entry)
             resumed = self.resumed.pop(request, None)
             if resumed is None:
@@ -284,9 +307,10 @@ class _Simulation:
                 self.done(request, position)
             else:
                 self.join(request, position)
-        if whole:
-            if not self.reading:
-                self.reading_share = 0.0
+        if not self.reading:
+            # What rounding has left.
+            self.reading_share = 0.0
+        if self.n > joined:
             self.views()
 
     def join(self, request: int, position: int) -> None:

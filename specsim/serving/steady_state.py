@@ -8,9 +8,9 @@ a batch, prompts that arrive at the rate lambda stretch every round to tau / (1 
 
 requests go in a second, where carry is what prompts add that came beside one's own (``_stay``). The law of the batch is
 the product of lambda / mu(i), whatever the law of the lengths (insensitivity of processor sharing: Cohen 1979, The
-multiple phase service network with generalized processor sharing). Beyond the largest batch requests wait in line, which
-is corrected by (c_a^2 + c_s^2) / 2 (Allen-Cunneen). Prompts wait for the step at hand and for what a step may read
-(``_behind_others``).
+multiple phase service network with generalized processor sharing). Beyond the largest batch requests wait in line,
+which is corrected by (c_a^2 + c_s^2) / 2 (Allen-Cunneen). Prompts wait for the step at hand and for what a step may
+read (``_behind_others``).
 
 Arrivals that are no Poisson process are taken as one; quiet and busy hours as a mixture of rates.
 """

@@ -8,6 +8,7 @@ from serving_rig import ONE, fixed_lengths, llama, per_token, poisson, replica_o
 
 import specsim
 from specsim.api import capacity_question, priced_plans
+from specsim.catalog.capacity import without_simulation
 from specsim.serving.arrivals import sizes_of
 from specsim.serving.figures import quick_figures
 from specsim.serving.profile import profile_of
@@ -70,9 +71,7 @@ def test_gamma_0_is_off_in_every_column():
 @pytest.mark.parametrize("policy", ["off", "fixed:3", "table"])
 def test_without_targets_a_plan_is_the_steady_state(policy):
     question = capacity_question(**DRAFTED, **LOAD, policy=policy)
-    from specsim.catalog.capacity import quick
-
-    asked = quick(question)
+    asked = without_simulation(question)
     row = priced_plans(asked)[-1]
     assert row.plan.feasible
     assert row.plan.replicas == 1
