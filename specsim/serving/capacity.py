@@ -215,8 +215,8 @@ def _next(seen: dict[int, Figures], task: Task, least: int) -> int | None:
     if good:
         if good[0] - below <= 1:
             return None
-        # Near to the quick answer first, then halves.
-        return good[0] - 1 if not bad else (good[0] + below) // 2
+        # Near to the quick answer first, in ever longer steps, then halves.
+        return max(good[0] - 2 ** (len(good) - 1), least) if not bad else (good[0] + below) // 2
     if len(bad) > 1:
         last, before = seen[bad[-1]], seen[bad[-2]]
         worst = _broken(last, task)[0]

@@ -6,7 +6,7 @@ verified in one pass is another, as long as it can say these things of itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,11 @@ def _middle(acceptance: Point) -> Array | None:
 
 
 def _text(acceptance: Point, share: float, hit_rate: float) -> Text:
+    if isinstance(acceptance, Classes):
+        # A request belongs to one of them as often as they arrive, and not as often as tokens are theirs.
+        each = list(acceptance.classes.values())
+        begins = np.concatenate([one.request_share * chain_of(one.acceptance).share for one in each])
+        return Text(share, (replace(chain_of(acceptance), share=begins),), np.zeros(1), hit_rate)
     if not isinstance(acceptance, ByContext):
         return Text(share, (chain_of(acceptance),), np.zeros(1), hit_rate)
     chains = tuple(

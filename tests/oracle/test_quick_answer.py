@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from serving_rig import ONE, chat, fixed_lengths, llama, per_token, poisson, profile, replica_of, run_of
+from serving_rig import chat, fixed_lengths, llama, per_token, poisson, profile, replica_of, run_of
 
 from specsim.serving.steady_state import steady_state
 from specsim.specs.acceptance import Independent
@@ -101,4 +101,3 @@ def test_more_requests_are_never_faster():
     assert (np.diff(found.time_to_first_token) >= -1e-9).all()
     assert found.stable.all()
     assert not steady_state(known, np.array([1.01 * known.saturation])).stable.any()
-    assert ONE.size == 1

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_rig import chat, constant, fixed_lengths, llama, poisson, replica_of, run_of
 
+from specsim.acceptance import process_of
 from specsim.serving.arrivals import closed_starts
 from specsim.serving.requests import Requests
-from specsim.specs.acceptance import Regime, Regimes
+from specsim.specs.acceptance import AtContext, ByContext, Classes, Independent, Regime, Regimes, RequestClass
 from specsim.specs.workload import Engine
 
 
@@ -134,3 +135,30 @@ def test_rounds_emit_what_the_exact_process_says():
     replica = replica_of(llama(), (0, 4))
     run = run_of(replica, poisson(2.0, 200, chat()))
     assert run.round_tokens / run.rounds == pytest.approx(float(replica.choices.tokens_per_round[1]), rel=0.03)
+
+
+def test_classes_arrive_as_often_as_they_are_said_to():
+    """Hard requests of a drafter's classes are as many as arrive, though their tokens take more rounds."""
+    easy = RequestClass(request_share=0.7, output_tokens=300, acceptance=Independent(rate=1.0))
+    hard = RequestClass(request_share=0.3, output_tokens=300, acceptance=Independent(rate=0.0))
+    replica = replica_of(llama(Classes(classes={"easy": easy, "hard": hard})), (0, 4))
+    run = run_of(replica, poisson(0.02, 400, fixed_lengths(100, 101)))
+    times = run.finish_seconds - run.first_token_seconds
+    assert (times < times.mean()).mean() == pytest.approx(0.7, abs=0.06)
+
+
+def test_acceptance_along_the_context_follows_each_request():
+    """Short prompts are easy, long ones hard, and a table between says so request by request."""
+    table = ByContext(
+        table=(
+            AtContext(context_length=1000, acceptance=Independent(rate=0.9)),
+            AtContext(context_length=3000, acceptance=Independent(rate=0.1)),
+        )
+    )
+    replica = replica_of(llama(table), (0, 4))
+    found = []
+    for prompt in (200, 1950, 3500):
+        run = run_of(replica, poisson(0.05, 60, fixed_lengths(prompt, 101)))
+        found.append(run.round_tokens / run.rounds)
+    exact = process_of(table).lengths(np.array([4]), np.array([1000.0, 2000.0, 3000.0])).tokens_per_round[:, 0]
+    assert found == pytest.approx(exact.tolist(), rel=0.06)
