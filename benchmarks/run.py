@@ -107,7 +107,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
     size = SMOKE if parser.parse_args().smoke else FULL
-    for benchmark in (point_of_a_sweep, simulated_position, best_trees, help_page, first_answer, streamed_sweep):
+    for benchmark in (
+        point_of_a_sweep, simulated_position, best_trees, engine_step, rate_of_the_quick_answer, help_page,
+        first_answer, streamed_sweep,
+    ):  # fmt: skip
         for result in benchmark(size):
             print(result, flush=True)
     return 0
@@ -208,16 +211,16 @@ def elements_of_a_search(repeats: int, ranks: str) -> float:
     """The ratio of ``best_trees``: up to 128 nodes, 10 levels and 8 branches, resolved cards to the rows."""
     import numpy as np
 
-    from specsim import api_trees
+    from specsim.api import trees
 
     batches, contexts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32], [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8000]
     cards = {"hardware": "h100", "target": "llama-3-8b", "draft": "llama-3.2-1b"}
-    question = api_trees.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
+    question = trees.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
     x = np.random.default_rng(0).standard_normal(ARRAY)
     y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
     def search() -> None:
-        rows = api_trees.tree_rows(question)
+        rows = trees.tree_rows(question)
         if len(rows) != 100:
             raise BenchmarkError(f"a search over 100 points has {len(rows)} rows.")
 
@@ -227,6 +230,85 @@ def elements_of_a_search(repeats: int, ranks: str) -> float:
 
     per_search, per_yardstick = interleaved(repeats, search, yardstick)
     return per_search / (per_yardstick / (10 * ARRAY))
+
+
+def engine_step(size: Size) -> Iterator[Result]:
+    """The time for one step of a simulated engine with a batch of 64, in elements of numpy.exp."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for policy in ("fixed:4", "table"):
+            step, hour = pool.submit(seconds_of_an_engine_step, size.sweeps, policy).result()
+            yield Result(f"engine step of a batch of 64, {policy} / numpy.exp", step, 20_000)
+            yield Result(f"an hour of such a replica, {policy}: speed", hour, unit="times real time")
+
+
+USERS, ANSWERED = 64, 1500
+
+
+def seconds_of_an_engine_step(repeats: int, policy: str) -> tuple[float, float]:
+    """The ratio of ``engine_step``, and simulated / real seconds: 64 users who ask again at once."""
+    import numpy as np
+
+    from specsim.api import loads
+    from specsim.catalog.capacity import without_simulation
+    from specsim.serving.capacity import job_of, simulated
+
+    question = loads.capacity_question(
+        hardware="h100", target="llama-3-8b", draft="llama-3.2-1b", acceptance="rate=0.8", users=USERS, prompt=500,
+        output_length=512, policy=policy, max_gamma=4, requests=ANSWERED,
+    )  # fmt: skip
+    plan = loads.priced_plans(without_simulation(question))[-1].plan
+    job = job_of(plan, question.task)
+    x = np.random.default_rng(0).standard_normal(ARRAY)
+    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
+    run = simulated(job)[0]
+    if not 62 < run.in_flight_seconds / run.busy_seconds <= USERS:
+        raise BenchmarkError(f"{USERS} users keep a batch of {run.in_flight_seconds / run.busy_seconds:.3g} busy.")
+
+    def yardstick() -> None:
+        for _ in range(10):
+            np.exp(x, out=y)
+
+    per_run, per_yardstick = interleaved(min(repeats, 11), lambda: simulated(job) and None, yardstick)
+    return (per_run / run.steps) / (per_yardstick / (10 * ARRAY)), run.end_seconds / per_run
+
+
+def rate_of_the_quick_answer(size: Size) -> Iterator[Result]:
+    """The time of the quick answer for one rate of many, in elements of numpy.exp."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        figure = pool.submit(seconds_of_a_rate, size.sweeps).result()
+    yield Result("rate of the quick answer / element of numpy.exp", figure, 100_000)
+
+
+def seconds_of_a_rate(repeats: int) -> float:
+    """The ratio of ``rate_of_the_quick_answer``: mean latencies at 256 rates, batches up to 256."""
+    import numpy as np
+
+    from specsim.api import loads
+    from specsim.catalog.capacity import without_simulation
+    from specsim.serving.profile import profile_of
+    from specsim.serving.steady_state import steady_state
+
+    question = loads.capacity_question(
+        hardware="h100", target="llama-3-8b", draft="llama-3.2-1b", acceptance="rate=0.8", rate=5, prompt=500,
+        output_length="300,1500", policy="table",
+    )  # fmt: skip
+    plan = loads.priced_plans(without_simulation(question))[-1].plan
+    known = profile_of(plan.replica, question.task.workload.sizes)
+    rates = np.linspace(0.01, 0.95, 256) * known.saturation
+    x = np.random.default_rng(0).standard_normal(ARRAY)
+    y = np.empty_like(x)
+
+    def answer() -> None:
+        found = steady_state(known, rates)
+        if not (found.time_per_output_token > 0).all() or not (found.time_to_first_token > 0).all():
+            raise BenchmarkError("a latency of the quick answer is not above 0.")
+
+    def yardstick() -> None:
+        for _ in range(10):
+            np.exp(x, out=y)
+
+    per_answer, per_yardstick = interleaved(repeats, answer, yardstick)
+    return (per_answer / len(rates)) / (per_yardstick / (10 * ARRAY))
 
 
 def help_page(size: Size) -> Iterator[Result]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from specsim.api.acceptances import fit, rules, simulate
     from specsim.api.accuracy import calibrate, validate
     from specsim.api.cards import catalog_list
+    from specsim.api.loads import capacity
     from specsim.api.planning import explain, optimal_gamma, resolve, sweep
     from specsim.api.trees import optimal_tree
     from specsim.errors import InputError, SpecsimError
@@ -25,6 +26,7 @@ _HOMES = {
     "InputError": "specsim.errors",
     "Table": "specsim.report.table",
     "calibrate": "specsim.api.accuracy",
+    "capacity": "specsim.api.loads",
     "catalog_list": "specsim.api.cards",
     "SpecsimError": "specsim.errors",
     "explain": "specsim.api.planning",
@@ -45,6 +47,7 @@ __all__ = [
     "Table",
     "__version__",
     "calibrate",
+    "capacity",
     "catalog_list",
     "explain",
     "fit",

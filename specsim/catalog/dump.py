@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from specsim import units
 from specsim.specs.fields import Kind
@@ -38,5 +38,10 @@ def _kinds(record: Any) -> dict[str, Kind]:
         metadata = [m for option in options for m in getattr(option, "__metadata__", ())]
         kind = next((m for m in metadata if isinstance(m, Kind)), None)
         if kind is not None:
-            found[name] = kind
+            found[name] = _of_each(kind) if get_origin(hint) is dict else kind
     return found
+
+
+def _of_each(kind: Kind) -> Kind:
+    """The kind of the values of a mapping, applied to each."""
+    return dataclasses.replace(kind, write=lambda values: {key: kind.write(value) for key, value in values.items()})

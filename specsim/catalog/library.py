@@ -54,6 +54,7 @@ SHELVES = {
         Shelf("acceptance", "evidence/acceptances", "collection of published acceptances", "acceptances"),
         Shelf("tree", "evidence/trees", "token tree", "tree"),
         Shelf("scenario", "scenarios", "scenario", "sweep"),
+        Shelf("capacity", "scenarios/capacity", "question about capacity", "capacity"),
     )
 }
 
@@ -101,8 +102,9 @@ def no_such_name(kinds: tuple[str, ...], wanted: str, asked_at: Place, field: st
     *others, last = (SHELVES[kind].what for kind in kinds)
     what = f"{', '.join(others)} or {last}" if others else last
     lists = f"{', '.join(kinds[:-1])} or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
-    message = f"no {what} is called {shown(wanted)}. {close} See: specsim catalog list {lists}."
-    return InputError(Fault(message.replace("  ", " "), asked_at, field))
+    see = "" if kinds == ("capacity",) else f" See: specsim catalog list {lists}."
+    message = f"no {what} is called {shown(wanted)}. {close}{see}"
+    return InputError(Fault(message.replace("  ", " ").strip(), asked_at, field))
 
 
 def is_shipped(file: str) -> bool:

@@ -140,9 +140,9 @@ def ask(
         if name in given:
             _put(document, name, given[name], name)
     if "target" in given:
-        _put(document, "target", _served(given, "target", _OF_TARGET), "target")
+        _put(document, "target", served_document(given, "target", _OF_TARGET), "target")
     _put(document, "drafts", _drafts(given), "draft")
-    costs = _costs(given)
+    costs = costs_document(given)
     if costs or not with_cards:
         document["costs"] = costs
     grid = LocatedDict()
@@ -259,7 +259,7 @@ def _value(value: Any) -> Any:
     return list(value) if isinstance(value, range | tuple) else value
 
 
-def _served(given: dict[str, Any], model: str, fields: Iterable[str], prefix: str = "") -> LocatedDict:
+def served_document(given: dict[str, Any], model: str, fields: Iterable[str], prefix: str = "") -> LocatedDict:
     served = LocatedDict(place=Place(parameter=model))
     _put_name(served, "model", given[model], model)
     for field in fields:
@@ -280,8 +280,8 @@ def _drafts(given: dict[str, Any]) -> LocatedList:
     for index, draft in enumerate(wanted):
         if isinstance(draft, str) and draft in wanted[:index]:
             _refuse(f"{draft} is given twice.", "draft")
-        name, acceptance = _split_draft(draft)
-        entry = _served({**given, "draft": name}, "draft", _OF_DRAFT, "draft_")
+        name, acceptance = split_draft(draft)
+        entry = served_document({**given, "draft": name}, "draft", _OF_DRAFT, "draft_")
         if acceptance is not None:
             _put_acceptance(entry, acceptance, "draft")
         elif "acceptance" in given:
@@ -309,7 +309,7 @@ def _ranks(value: Any) -> Any:
     return {"kind": "ranks", "ranks": found} if isinstance(found, list) else found
 
 
-def _split_draft(draft: Any) -> tuple[Any, str | None]:
+def split_draft(draft: Any) -> tuple[Any, str | None]:
     """``NAME:ACCEPTANCE`` in two; a colon inside a path is not a separator."""
     if isinstance(draft, str) and ":" in draft:
         name, _, acceptance = draft.rpartition(":") if "=" not in draft else draft.partition(":")
@@ -324,7 +324,7 @@ def _put_acceptance(draft: LocatedDict, acceptance: Any, option: str) -> None:
     draft.places["acceptance"] = Place(parameter=option)
 
 
-def _costs(given: dict[str, Any]) -> LocatedDict:
+def costs_document(given: dict[str, Any]) -> LocatedDict:
     costs = LocatedDict()
     for name in _RATIOS:
         if name in given:

@@ -30,6 +30,10 @@ COMMANDS = {
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
     "simulate": ("specsim.cli.simulate", "Acceptance by simulation beside what is exact; requests, batches, policies."),
     "fit": ("specsim.cli.fit", "Acceptance from engine logs or recorded counts."),
+    "capacity": (
+        "specsim.cli.capacity",
+        "Accelerators, latency and cost for a load, with and without speculation.",
+    ),
     "validate": ("specsim.cli.validate", "Predictions against published measurements."),
     "calibrate": ("specsim.cli.calibrate", "Constants of a runtime from benchmark results."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),

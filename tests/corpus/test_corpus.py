@@ -56,6 +56,8 @@ def run(monkeypatch, capsys):
         arguments = ["sweep", "--config", path.name, "--format", "csv"]
         if kind in SHOWN:
             arguments = ["catalog", "show", kind, path.name]
+        elif kind == "capacity":
+            arguments = ["capacity", "--config", path.name, "--quick", "--format", "csv"]
         elif kind != "scenario":
             options = {**QUESTION, OPTION[kind]: path.name}
             arguments = ["optimal-gamma", *(word for pair in options.items() for word in pair), "--format", "csv"]
@@ -152,7 +154,7 @@ def test_every_kept_message_belongs_to_a_file():
 
 def test_every_kind_of_file_is_in_the_corpus():
     for files in (VALID, INVALID):
-        assert {path.stem.partition("-")[0] for path in files} == {*OPTION, *SHOWN, "scenario"}
+        assert {path.stem.partition("-")[0] for path in files} == {*OPTION, *SHOWN, "scenario", "capacity"}
 
 
 # --- beyond one defect a file

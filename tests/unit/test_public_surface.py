@@ -8,7 +8,8 @@ from specsim.catalog import library
 
 def test_exported_names():
     assert specsim.__all__ == [
-        "Explanation", "InputError", "SpecsimError", "Table", "__version__", "calibrate", "catalog_list",
+        "Explanation", "InputError", "SpecsimError", "Table", "__version__", "calibrate", "capacity",
+        "catalog_list",
         "explain", "fit", "optimal_gamma", "optimal_tree", "resolve", "rules", "simulate", "sweep", "validate",
     ]  # fmt: skip
     assert dir(specsim) == sorted(specsim.__all__)

@@ -1,0 +1,352 @@
+"""Plans as rows: how many replicas each option needs, how long requests take, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specsim.report.table import Table
+from specsim.serving.capacity import Plan, Task
+from specsim.serving.policies import ByTable
+from specsim.serving.policy_tables import cells_of, regrets_of
+from specsim.serving.prices import HourlyPrice, price_of
+from specsim.serving.replica import Run
+from specsim.specs.scenario import Scenario
+
+
+@dataclass(frozen=True, eq=False)
+class PricedPlan:
+    """A plan with what its accelerators cost."""
+
+    plan: Plan
+    scenario: Scenario
+    price: HourlyPrice
+    best: bool
+
+    @property
+    def accelerators(self) -> int | None:
+        """Of all replicas."""
+        return self.plan.replicas * self.plan.option.devices or None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Of all accelerators."""
+        price, number = self.price.usd_per_hour, self.accelerators
+        return None if price is None or number is None else price * number
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Output tokens that are paid for, at the rate of the load."""
+        figures, cost = self.plan.figures, self.usd_per_hour
+        if figures is None or cost is None or not figures.tokens_per_second > 0:
+            return None
+        return cost / (figures.tokens_per_second * 3600) * 1e6
+
+    @property
+    def kv_tokens(self) -> int | None:
+        """Tokens in the cache of one replica at the mean length of requests."""
+        cache = self.plan.cache
+        return cache.kv_tokens(_MEAN_CONTEXT) if not cache.limit else None
+
+    @property
+    def draft_memory_bytes(self) -> int:
+        """Weights of the drafter and its cache, on one device, with the cache full of tokens of both."""
+        cache = self.plan.cache
+        return round(cache.draft_bytes + (self.kv_tokens or 0) * cache.draft_bytes_per_token)
+
+    @property
+    def joules_per_token(self) -> float | None:
+        """At the power on the hardware card while a step runs."""
+        power, figures, number = self.plan_power, self.plan.figures, self.accelerators
+        if power is None or figures is None or number is None or not figures.tokens_per_second > 0:
+            return None
+        return power * number * figures.utilization / figures.tokens_per_second
+
+    @property
+    def plan_power(self) -> float | None:
+        """Of one accelerator [W]."""
+        return self.scenario.hardware.power_watts if self.scenario.hardware is not None else None
+
+
+_MEAN_CONTEXT = 4096
+"""Length of the requests for which a cache is counted in tokens; it matters where layers have windows or states."""
+
+
+@dataclass(frozen=True)
+class PlanColumn:
+    """One column of plans: name, unit, meaning, and how it is read."""
+
+    name: str
+    unit: str
+    meaning: str
+    value: Callable[[PricedPlan], object]
+
+
+def _latency(name: str, of: str) -> Callable[[PricedPlan], object]:
+    def read(row: PricedPlan) -> object:
+        figures = row.plan.figures
+        return None if figures is None else figures.latencies.get((name, of), float("nan")) * 1e3
+
+    return read
+
+
+def _interval(name: str, of: str) -> Callable[[PricedPlan], object]:
+    def read(row: PricedPlan) -> object:
+        figures = row.plan.figures
+        return None if figures is None else figures.intervals.get((name, of), float("nan")) * 1e3
+
+    return read
+
+
+def _figure(name: str) -> Callable[[PricedPlan], object]:
+    return lambda row: None if row.plan.figures is None else getattr(row.plan.figures, name)
+
+
+def _extra(name: str) -> Callable[[PricedPlan], object]:
+    return lambda row: None if row.plan.figures is None else row.plan.figures.extra.get(name)
+
+
+def _per_accelerator(row: PricedPlan) -> object:
+    figures, number = row.plan.figures, row.accelerators
+    return None if figures is None or number is None else figures.tokens_per_second / number
+
+
+def _quick_error(name: str) -> Callable[[PricedPlan], object]:
+    def read(row: PricedPlan) -> object:
+        figures, quick = row.plan.figures, row.plan.quick
+        if figures is None or quick is None or figures.method != "simulation":
+            return None
+        if name == "throughput":
+            return quick.tokens_per_second / figures.tokens_per_second - 1 if figures.tokens_per_second else None
+        return quick.latencies[name, "mean"] / figures.latencies[name, "mean"] - 1
+
+    return read
+
+
+PLAN_COLUMNS = (
+    PlanColumn("hardware", "", "accelerator, by its catalogue name", lambda r: r.scenario.hardware.name),  # type: ignore[union-attr]
+    PlanColumn("tensor_parallel", "", "devices that split each layer of the target",
+               lambda r: r.scenario.target.tensor_parallel),  # type: ignore[union-attr]
+    PlanColumn("draft", "", "drafter; none decodes plainly", lambda r: r.plan.option.drafter),
+    PlanColumn("policy", "", "how draft lengths are chosen: off, fixed, table or adaptive",
+               lambda r: r.plan.option.policy.label),
+    PlanColumn("gamma", "tokens", "drafted tokens per round of fixed, the most of table and adaptive",
+               lambda r: r.plan.gamma),
+    PlanColumn("replicas", "", "the least number that meets all targets; where none does, the one that is shown",
+               lambda r: r.plan.replicas or None),
+    PlanColumn("accelerators", "", "of all replicas", lambda r: r.accelerators),
+    PlanColumn("feasible", "", "whether all targets are met", lambda r: r.plan.feasible),
+    PlanColumn("limit", "", "what stands against it: memory, kv_cache, throughput or the latency that is too long",
+               lambda r: r.plan.limit),
+    PlanColumn("requests_per_second", "requests/s", "requests that are answered", _figure("requests_per_second")),
+    PlanColumn("tokens_per_second", "tokens/s", "output tokens of all replicas", _figure("tokens_per_second")),
+    PlanColumn("tokens_per_second_per_accelerator", "tokens/s", "the same of one accelerator", _per_accelerator),
+    PlanColumn("mean_batch_size", "", "requests in flight on a replica while it is at work",
+               _figure("mean_batch_size")),
+    PlanColumn("utilization", "", "share of time in which a replica is at work", _figure("utilization")),
+    PlanColumn("ttft_p50_ms", "ms", "time to first token, median", _latency("time_to_first_token", "p50")),
+    PlanColumn("ttft_p99_ms", "ms", "the same, 99 % quantile", _latency("time_to_first_token", "p99")),
+    PlanColumn("tpot_p50_ms", "ms", "time per output token of a request, median",
+               _latency("time_per_output_token", "p50")),
+    PlanColumn("tpot_p99_ms", "ms", "the same, 99 % quantile", _latency("time_per_output_token", "p99")),
+    PlanColumn("e2e_p50_ms", "ms", "from arrival to last token, median", _latency("end_to_end", "p50")),
+    PlanColumn("e2e_p99_ms", "ms", "the same, 99 % quantile", _latency("end_to_end", "p99")),
+    PlanColumn("goodput", "requests/s", "requests that meet every target by themselves", _figure("goodput")),
+    PlanColumn("draft_memory_bytes", "bytes", "weights of the drafter on a device, and its part of a full cache",
+               lambda r: r.draft_memory_bytes),
+    PlanColumn("kv_tokens", "tokens", "tokens that the cache of a replica holds", lambda r: r.kv_tokens),
+    PlanColumn("usd_per_hour", "USD/h", "price of all accelerators", lambda r: r.usd_per_hour),
+    PlanColumn("usd_per_million_tokens", "USD", "price of a million output tokens at this load",
+               lambda r: r.usd_per_million_tokens),
+    PlanColumn("best", "", "whether it is the cheapest that meets all targets, or has the fewest accelerators where a "
+               "price is not known", lambda r: r.best),
+    PlanColumn("seed", "", "of the simulation", lambda r: None),
+    PlanColumn("method", "", "simulation, or steady_state for the quick answer",
+               lambda r: "" if r.plan.figures is None else r.plan.figures.method),
+    PlanColumn("binding", "", "what one replica less would break", lambda r: r.plan.binding),
+    PlanColumn("saturation_requests_per_second", "requests/s", "the most that one replica can carry",
+               lambda r: r.plan.saturation),
+    PlanColumn("off_above_requests_per_second", "requests/s", "load of one replica above which plain decoding gives a "
+               "shorter mean time per token; empty if none does", lambda r: r.plan.off_above),
+    PlanColumn("ttft_mean_ms", "ms", "time to first token, mean", _latency("time_to_first_token", "mean")),
+    PlanColumn("tpot_mean_ms", "ms", "time per output token, mean", _latency("time_per_output_token", "mean")),
+    PlanColumn("e2e_mean_ms", "ms", "end to end, mean", _latency("end_to_end", "mean")),
+    PlanColumn("gap_p99_ms", "ms", "time between two chunks of an answer, 99 % quantile",
+               _latency("inter_token_gap", "p99")),
+    PlanColumn("ttft_p99_interval_ms", "ms", "half of the interval of 95 %, from the spread of replications",
+               _interval("time_to_first_token", "p99")),
+    PlanColumn("tpot_p99_interval_ms", "ms", "the same of the time per output token",
+               _interval("time_per_output_token", "p99")),
+    PlanColumn("tokens_per_round", "tokens", "tokens that a round emits, cut at the ends of outputs",
+               _extra("tokens_per_round")),
+    PlanColumn("mean_gamma", "tokens", "drafted tokens of a round", _extra("mean_gamma")),
+    PlanColumn("drafting_share", "", "share of the time of steps that drafts take", _extra("drafting_share")),
+    PlanColumn("verification_share", "", "share that verification or plain decoding takes",
+               _extra("verification_share")),
+    PlanColumn("overhead_share", "", "share of fixed costs of rounds", _extra("overhead_share")),
+    PlanColumn("prefill_share", "", "share that reading prompts takes", _extra("prefill_share")),
+    PlanColumn("kv_share", "", "share of the cache in use while at work", _extra("kv_share")),
+    PlanColumn("preemptions_per_request", "", "how often a request loses its blocks and is read again",
+               _extra("preemptions_per_request")),
+    PlanColumn("excluded_requests", "", "requests that fit on no replica and were left out, of all replications",
+               lambda r: None if r.plan.figures is None else r.plan.figures.left_out),
+    PlanColumn("joules_per_token", "J", "energy of an output token at the power on the card while a step runs",
+               lambda r: r.joules_per_token),
+    PlanColumn("quick_throughput_error", "", "quick answer / simulation - 1, tokens in a second",
+               _quick_error("throughput")),
+    PlanColumn("quick_tpot_error", "", "the same of the mean time per output token",
+               _quick_error("time_per_output_token")),
+    PlanColumn("quick_ttft_error", "", "the same of the mean time to first token",
+               _quick_error("time_to_first_token")),
+)  # fmt: skip
+
+
+def priced(plans: Sequence[Plan], scenarios: Sequence[Scenario], prices: Mapping[str, float]) -> list[PricedPlan]:
+    """Plans with their costs, and which of them is the best."""
+    rows = [
+        PricedPlan(plan, scenario, price_of(scenario.hardware, prices), False)
+        for plan, scenario in zip(plans, scenarios, strict=True)
+        if scenario.hardware is not None
+    ]
+    feasible = [index for index, row in enumerate(rows) if row.plan.feasible]
+    if not feasible:
+        return rows
+    by_cost = all(rows[index].usd_per_hour is not None for index in feasible)
+
+    def worth(index: int) -> tuple[float, float]:
+        row = rows[index]
+        cost = row.usd_per_hour if by_cost else float(row.accelerators or 0)
+        figures = row.plan.figures
+        return cost or 0.0, figures.latencies["end_to_end", "mean"] if figures is not None else np.inf
+
+    best = min(feasible, key=worth)
+    return [PricedPlan(r.plan, r.scenario, r.price, index == best) for index, r in enumerate(rows)]
+
+
+def plans_table(rows: Sequence[PricedPlan], task: Task, notes: Sequence[str], assumed: Sequence[str]) -> Table:
+    """One row for each option."""
+    columns = {}
+    for column in PLAN_COLUMNS:
+        values = [task.simulation.seed if column.name == "seed" else column.value(row) for row in rows]
+        columns[column.name] = _array(values)
+    told = (*_assumed(rows, task), *assumed, *notes)
+    return Table(
+        columns, (len(rows),), tuple(dict.fromkeys(told)), tuple(dict.fromkeys(_extrapolated(rows))),
+        tuple(dict.fromkeys(_infeasible(rows, task))),
+    )  # fmt: skip
+
+
+def _array(values: list[object]) -> np.ndarray:
+    if any(isinstance(value, str) for value in values) or any(value is None for value in values):
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+        return found
+    return np.array(values)
+
+
+def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
+    simulation, engine = task.simulation, task.engine
+    if any(row.plan.figures is not None and row.plan.figures.method == "simulation" for row in rows):
+        yield f"{simulation.replications} replications with seed {simulation.seed}; p99 of all their requests together"
+    cached = f", {engine.prefix_hit_share:.0%} of each prompt cached" if engine.prefix_hit_share else ""
+    yield (f"engine: at most {engine.max_batch_size} requests and {engine.max_batch_tokens} tokens a step, "
+           f"{engine.prefill} prefill, blocks of {engine.block_tokens}{cached}, requests to replicas "
+           f"{'in turn' if engine.routing == 'round_robin' else 'at random'}")  # fmt: skip
+    if engine.prefix_hit_share:
+        yield "cached prefixes save time and no memory"
+    for row in rows:
+        yield row.price.basis
+    for row in rows:
+        for name, error, most in (("tokens in a second", "throughput", 0.05), ("time per token", "tpot", 0.10)):
+            found = _quick_error({"tpot": "time_per_output_token"}.get(error, error))(row)
+            if isinstance(found, float) and abs(found) > most:
+                yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: the quick answer to {name} is off "
+                       f"by {found:+.0%}, where simulation shows what bursts and prompts do")  # fmt: skip
+        if row.plan.unsure:
+            close = ", ".join(f"{name} {of}" for name, of in row.plan.unsure)
+            yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: {close} within the interval of the "
+                   "simulation; more requests or replications would tell")  # fmt: skip
+    if any(row.plan.option.policy.name in ("table", "adaptive") for row in rows):
+        yield "a drafter that has paused catches up at no cost, and changing draft lengths costs nothing"
+    yield "latency of the network and of tokenizers is not counted"
+
+
+def _extrapolated(rows: Sequence[PricedPlan]) -> Iterator[str]:
+    for row in rows:
+        replica = row.plan.replica
+        if replica is not None and any(choice.extrapolated for choice in replica.choices.each):
+            yield f"acceptance of {row.plan.option.drafter} beyond its record"
+
+
+def _infeasible(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
+    targets = task.targets.given
+    for row in rows:
+        plan, limit = row.plan, row.plan.limit
+        if plan.feasible:
+            continue
+        what = (
+            f"{row.scenario.hardware.name} x {plan.option.devices}, {plan.option.drafter}, {plan.option.policy.label}"  # type: ignore[union-attr]
+        )
+        if limit == "memory":
+            yield f"{what}: weights exceed a device by {-plan.cache.room_bytes / 1e9:.3g} GB"
+        elif limit == "kv_cache" or plan.figures is None:
+            yield f"{what}: the cache holds no request"
+        elif limit == "throughput":
+            yield f"{what}: a replica carries at most {plan.saturation:.4g} requests/s"
+        else:
+            over = [(of, most) for (name, of), most in targets.items() if name == limit]
+            of, most = max(over, key=lambda one: plan.figures.latencies[limit, one[0]] / one[1])  # type: ignore[union-attr]
+            reached = plan.figures.latencies[limit, of]
+            yield (f"{what}: {limit} {of} is {reached * 1e3:.4g} ms at {plan.replicas} replicas, the target "
+                   f"{most * 1e3:.4g} ms; more replicas do not help")  # fmt: skip
+
+
+def policy_rows(rows: Sequence[PricedPlan]) -> Table:
+    """The best draft length by batch and context of every option whose policy is a table, as ranges."""
+    found = list[dict[str, object]]()
+    for row in rows:
+        replica, figures = row.plan.replica, row.plan.figures
+        if replica is None or figures is None or not isinstance(replica.policy, ByTable):
+            continue
+        gamma = replica.choices.gamma.tolist()
+        shape = replica.policy.goodput.shape[1:]
+        time_at = figures.time_at if figures.time_at.shape == shape else np.ones(shape)
+        regrets = regrets_of(replica.policy, time_at)
+        for cell in cells_of(replica.policy, time_at):
+            found.append({
+                "hardware": row.scenario.hardware.name if row.scenario.hardware is not None else "",
+                "tensor_parallel": row.scenario.target.tensor_parallel if row.scenario.target is not None else 1,
+                "draft": row.plan.option.drafter,
+                "batch_from": cell.batch_from,
+                "batch_to": cell.batch_to,
+                "context_from": cell.context_from,
+                "context_to": cell.context_to,
+                "gamma": gamma[cell.choice],
+                "kept_gammas": " ".join(str(gamma[choice]) for choice in cell.kept),
+                "speedup": cell.gain,
+                "time_share": cell.time_share,
+                "regret_off": regrets.off,
+                "regret_fixed": regrets.fixed,
+                "best_fixed_gamma": gamma[regrets.fixed_choice],
+                "regret_by_batch": regrets.by_batch,
+                "regret_by_context": regrets.by_context,
+            })  # fmt: skip
+    names = list(found[0]) if found else ["hardware"]
+    assumed = ("regrets weigh batches and contexts by the time that this load spends there",)
+    return Table({name: _array([one[name] for one in found]) for name in names}, (len(found),), assumed)
+
+
+def events_table(run: Run) -> Table:
+    """When each request came, was taken in, had its first token, lost its blocks, and ended, in the order of time."""
+    arrivals = [(time, "arrived", request) for request, time in enumerate(run.requests.arrival_seconds.tolist())]
+    events = sorted([*arrivals, *run.events], key=lambda event: event[0])
+    time, what, request = zip(*events, strict=True)
+    requests = run.requests
+    number = np.array(request)
+    columns = {
+        "time_s": np.array(time), "event": np.array(what, dtype=object), "request": number,
+        "prompt_tokens": requests.prompt_tokens[number], "output_tokens": requests.output_tokens[number],
+    }  # fmt: skip
+    return Table(columns, (len(events),))

@@ -1,0 +1,1 @@
+"""A load on replicas over time: latencies, how many accelerators it needs, and what it costs."""

@@ -1,0 +1,142 @@
+"""A load as one replica of several sees it: requests to simulate, and rates for the quick answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specsim.serving.arrivals import arrival_times, closed_starts, draw_sizes, sizes_of
+from specsim.serving.requests import Array, Requests, Sizes
+from specsim.specs.acceptance import Point
+from specsim.specs.workload import AnyLoad, Closed, Engine, GammaArrivals, GivenLengths, OnOff, Simulation, TraceLoad
+
+_WINDOW_SECONDS = 60.0
+"""Over so long a time the rate of a trace counts as steady."""
+
+_MOST_RATES = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A load with everything that files say of it.
+
+    Attributes:
+        load: Its arrivals.
+        trace: Requests of a trace, cut and scaled in time, beginning at 0; None for other loads.
+        shares: Share of each class among the requests, shape (C,).
+        lengths: Of each class; recorded requests stand for drawing among them; unused with a trace.
+        acceptances: Of each class, None where the drafter says it.
+    """
+
+    load: AnyLoad
+    trace: Requests | None
+    shares: Array
+    lengths: tuple[GivenLengths | Requests, ...]
+    acceptances: tuple[Point | None, ...]
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """Mean rate, None for closed loops."""
+        match self.load:
+            case Closed():
+                return None
+            case TraceLoad():
+                trace = self.trace
+                return None if trace is None else len(trace) / max(float(trace.arrival_seconds[-1]), 1e-9)
+            case load:
+                return load.requests_per_second
+
+    @property
+    def sizes(self) -> Sizes:
+        """Prompts and outputs to integrate over."""
+        return sizes_of((self.trace,) if self.trace is not None else self.lengths, self.of_classes)
+
+    @property
+    def of_classes(self) -> Array:
+        """Share of each class among what is drawn: a trace is one class."""
+        return np.ones(1) if self.trace is not None else self.shares
+
+    def longest(self, seed: int) -> int:
+        """Tokens of the longest request that is to be expected."""
+        if self.trace is not None:
+            return self.trace.longest
+        return draw_sizes(self.lengths, self.shares, 100_000, np.random.default_rng([seed, 9])).longest
+
+    def drawn(
+        self, replicas: int, replication: int, simulation: Simulation, engine: Engine, fits: Fits
+    ) -> tuple[Requests, int]:
+        """Requests of one replica of some, and how many of them were left out since they fit on none."""
+        generator = np.random.default_rng([simulation.seed, replication, 1])
+        if self.trace is not None or isinstance(self.load, TraceLoad):
+            trace = self.trace if self.trace is not None else _NOTHING
+            return _fitting(_routed(trace, replicas, replication, engine, generator), fits)
+        number = simulation.requests
+        if isinstance(self.load, Closed):
+            users = self.load.users // replicas + (replication % replicas < self.load.users % replicas)
+            found = draw_sizes(self.lengths, self.shares, number, generator)
+            # A request that fits nowhere is answered at once, and another one is asked in its place.
+            kept, left_out = _fitting(found, fits)
+            return kept.at(closed_starts(self.load, users, len(kept), generator)), left_out
+        times = arrival_times(self.load, number * replicas, generator)
+        found = draw_sizes(self.lengths, self.shares, number * replicas, generator).at(times)
+        return _fitting(_routed(found, replicas, replication, engine, generator), fits)
+
+    def rates(self, replicas: int) -> tuple[Array, Array]:
+        """Rates of arrival at one replica of some, and the share of the requests that come at each; shapes (R,)."""
+        match self.load:
+            case OnOff() as load:
+                of = np.array([load.off_requests_per_second, load.on_requests_per_second])
+                requests = of * [load.off_duration_seconds, load.on_duration_seconds]
+                return of[of > 0] / replicas, requests[of > 0] / requests.sum()
+            case TraceLoad():
+                return _rates_of(self.trace, replicas) if self.trace is not None else (np.ones(1), np.ones(1))
+            case Closed():
+                return np.ones(1), np.ones(1)
+            case load:
+                return np.array([load.requests_per_second / replicas]), np.ones(1)
+
+    def gaps_variation(self, replicas: int, engine: Engine) -> float:
+        """Squared variation of the gaps between arrivals at one replica of some."""
+        own = self.load.variation**2 if isinstance(self.load, GammaArrivals) else 1.0
+        return own / replicas if engine.routing == "round_robin" else 1.0 + (own - 1.0) / replicas
+
+
+_NOTHING = Requests(np.zeros(0), *(np.zeros(0, dtype=np.int64) for _ in range(3)))
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Which requests fit on a replica alone: tokens of prompt and output at most."""
+
+    tokens: int
+
+    def __call__(self, requests: Requests) -> NDArray[np.bool_]:
+        return requests.prompt_tokens + requests.output_tokens <= self.tokens
+
+
+def _fitting(requests: Requests, fits: Fits) -> tuple[Requests, int]:
+    kept = fits(requests)
+    return requests.where(kept), int((~kept).sum())
+
+
+def _routed(requests: Requests, replicas: int, which: int, engine: Engine, generator: np.random.Generator) -> Requests:
+    """Those of one replica."""
+    if replicas == 1:
+        return requests
+    if engine.routing == "random":
+        return requests.where(generator.integers(0, replicas, len(requests)) == which % replicas)
+    return requests.where(slice(which % replicas, None, replicas))
+
+
+def _rates_of(trace: Requests, replicas: int) -> tuple[Array, Array]:
+    """Rates of a trace in windows, those of similar rate together."""
+    end = float(trace.arrival_seconds[-1])
+    windows = max(int(end / _WINDOW_SECONDS), 1)
+    counts = np.histogram(trace.arrival_seconds, windows, (0.0, max(end, 1e-9)))[0].astype(float)
+    rates = np.sort(counts[counts > 0] / max(end / windows, 1e-9))
+    parts = np.array_split(rates, min(len(rates), _MOST_RATES))
+    of_each = np.array([part.mean() for part in parts])
+    requests = np.array([part.sum() for part in parts])
+    return of_each / replicas, requests / requests.sum()

@@ -1,0 +1,278 @@
+"""``specsim capacity`` as it is typed: rows, files, and answers to mistakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from specsim.cli import main
+from specsim.report.capacity import PLAN_COLUMNS
+
+TRACE = Path(__file__).resolve().parents[1] / "traces" / "azure-sample.csv"
+LLAMA = ["--hardware", "h100", "--target", "llama-3-8b"]
+DRAFT = ["--draft", "llama-3.2-1b", "--acceptance", "rate=0.8"]
+LOAD = ["--rate", "12", "--prompt", "700", "--output-length", "150", "--tpot", "15ms", "--ttft", "1s"]
+SMALL = ["--requests", "300", "--replications", "2"]
+CONTRACT = [
+    "hardware", "tensor_parallel", "draft", "policy", "gamma", "replicas", "accelerators", "feasible", "limit",
+    "requests_per_second", "tokens_per_second", "tokens_per_second_per_accelerator", "mean_batch_size",
+    "utilization", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "e2e_p50_ms", "e2e_p99_ms",
+    "goodput", "draft_memory_bytes", "kv_tokens", "usd_per_hour", "usd_per_million_tokens", "best", "seed", "method",
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(["capacity", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return stop.value.code, captured.out, captured.err
+
+    return call
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_columns_are_those_of_the_contract_first():
+    assert [column.name for column in PLAN_COLUMNS][: len(CONTRACT)] == CONTRACT
+    assert len({column.name for column in PLAN_COLUMNS}) == len(PLAN_COLUMNS)
+
+
+def test_one_command_plans_with_and_without_speculation(run):
+    code, out, err = run(*LLAMA, *DRAFT, *LOAD, *SMALL, "--format", "csv")
+    assert (code, err) == (0, "")
+    found = rows(out)
+    assert [(row["draft"], row["policy"]) for row in found] == [
+        ("none", "off"), ("llama-3.2-1b", "fixed"), ("llama-3.2-1b", "table"),
+    ]  # fmt: skip
+    assert {row["method"] for row in found} == {"simulation"}
+    assert [row["best"] for row in found].count("true") == 1
+    for row in found:
+        assert row["feasible"] == "true"
+        assert float(row["tpot_p99_ms"]) <= 15
+        assert float(row["ttft_p99_ms"]) <= 1000
+        assert float(row["goodput"]) <= float(row["requests_per_second"]) * (1 + 1e-9)
+        assert float(row["usd_per_hour"]) == int(row["accelerators"]) * 3.85
+        tokens = float(row["tokens_per_second"])
+        assert float(row["usd_per_million_tokens"]) == pytest.approx(float(row["usd_per_hour"]) / tokens / 3600 * 1e6)
+        shares = ("drafting_share", "verification_share", "overhead_share", "prefill_share")
+        assert sum(float(row[name]) for name in shares) == pytest.approx(1)
+
+
+def test_rows_are_the_same_again_and_in_several_processes(run):
+    arguments = (*LLAMA, *DRAFT, *LOAD, *SMALL, "--policy", "fixed:3", "--format", "csv")
+    one, again, several = run(*arguments), run(*arguments), run(*arguments, "--workers", "2")
+    assert one == again == several
+    other = run(*arguments, "--seed", "7")
+    assert other[1] != one[1]
+
+
+def test_a_trace_is_planned_and_stands_in_the_provenance(run, tmp_path):
+    path = tmp_path / "plan.csv"
+    code, out, err = run(*LLAMA, *DRAFT, "--trace", TRACE, "--speed", 4, "--tpot", "p50=12ms,p99=60ms", "-o", path,
+                         "--policy-table", tmp_path / "table.csv")  # fmt: skip
+    assert (code, out, err) == (0, "", "")
+    found = rows(path.read_text())
+    assert len(found) == 3
+    assert all(row["excluded_requests"] == "0" for row in found)
+    provenance = json.loads(path.with_name("plan.csv.json").read_text())
+    assert provenance["seed"] == 0
+    assert len(provenance["inputs"]["traces_sha256"][str(TRACE)]) == 64
+    assert len(provenance["inputs"]["options"]) == 3
+    table = rows((tmp_path / "table.csv").read_text())
+    assert table[0]["batch_from"] == "1"
+    assert sum(float(row["time_share"]) for row in table) == pytest.approx(1)
+
+
+def test_events_are_written_on_request(run, tmp_path):
+    path = tmp_path / "events.csv"
+    code, _, err = run(*LLAMA, *LOAD, *SMALL, "--policy", "off", "--event-log", path, "--quiet")
+    assert (code, err) == (0, "")
+    events = rows(path.read_text())
+    assert {row["event"] for row in events} == {"arrived", "admitted", "first_token", "finished"}
+    times = [float(row["time_s"]) for row in events]
+    assert times == sorted(times)
+    assert sum(row["event"] == "finished" for row in events) == 300
+
+
+def test_a_shipped_question_has_every_option(run):
+    code, out, err = run("--config", "coding-assistant", "--quick", "--format", "json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert len(answer["rows"]) == 12
+    assert {row["method"] for row in answer["rows"]} == {"steady_state"}
+    assert any("offers of" in note for note in answer["assumed"])
+
+
+def test_the_table_says_which_is_best_and_what_it_assumes(run):
+    code, out, _ = run(*LLAMA, *DRAFT, *LOAD, *SMALL, "--policy", "off")
+    assert code == 0
+    assert "h100-sxm5 at 3.85 USD/h, the middle of 5 offers" in out
+    assert "replications with seed 0" in out
+    assert out.startswith("hardware h100-sxm5, tensor_parallel 1, method simulation\n\ndraft")
+
+
+def test_targets_that_cannot_be_met_say_by_which_limit(run):
+    code, out, _ = run(*LLAMA, *LOAD[:6], "--tpot", "2ms", "--policy", "off", *SMALL)
+    assert code == 0
+    assert "time_per_output_token" in out
+    assert "the target 2 ms; more replicas do not help" in out
+    code, out, _ = run("--hardware", "h100", "--target", "llama-3-70b", *LOAD, "--policy", "off", "--format", "csv")
+    row = rows(out)[0]
+    assert (row["feasible"], row["limit"], row["replicas"], row["tpot_p99_ms"]) == ("false", "memory", "", "")
+    code, out, _ = run("--hardware", "h100", "--target", "llama-3-70b", *LOAD, "--policy", "off")
+    assert "weights exceed a device by" in out
+
+
+def test_requests_longer_than_the_model_are_left_out_and_counted(run, tmp_path):
+    lines = ["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"]
+    lines += [f"{i},a,{9000 if i % 5 == 0 else 500},40,540,x" for i in range(60)]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(lines))
+    _, out, _ = run(*LLAMA, "--trace", path, "--policy", "off", "--replications", 1, "--format", "csv")
+    assert rows(out)[0]["excluded_requests"] == "12"
+
+
+def test_users_who_wait_make_their_own_rate(run):
+    _, out, _ = run(*LLAMA, "--users", 16, "--prompt", 500, "--output-length", 100, "--policy", "off", *SMALL,
+                    "--format", "csv")  # fmt: skip
+    row = rows(out)[0]
+    assert row["replicas"] == "1"
+    assert float(row["mean_batch_size"]) == pytest.approx(16, rel=0.1)
+    assert float(row["quick_throughput_error"]) == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--hardware: expected an accelerator."),
+        (LLAMA, "--rate: expected requests per second, or a trace, or users."),
+        ([*LLAMA, "--rate", "0", "--prompt", "1", "--output-length", "1"],
+         "--rate: expected a number above 0, found 0."),
+        ([*LLAMA, "--rate", "nan", "--prompt", "1", "--output-length", "1"],
+         "--rate: expected a number above 0, found 'nan'."),
+        ([*LLAMA, "--rate", "1", "--output-length", "9"],
+         "--prompt: expected a number of tokens, such as 1000, or mean and p99 as in 1000,6000."),
+        ([*LLAMA, "--rate", "1", "--prompt", "10,20000", "--output-length", "9"],
+         "--prompt: Beside a mean of 10 it is above that and at most 149.685: no lognormal law has a 99 % quantile of "
+         "more than 14.97 times its mean."),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "40"],
+         '--tpot: expected a duration with its unit, such as "0.5 ms"; known units are s, ms, us, ns, found \'40\'.'),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "p98=4ms"],
+         "--tpot: expected a time such as 40 ms for the p99, or p50=30 ms, found 'p98=4ms'."),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--price", "nan"],
+         '--price: expected a price with its unit, such as "3.29 USD/h", found \'nan USD/h\'.'),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "tabel"],
+         "--policy: unknown policy 'tabel'. Nearest: table. Known: off, fixed, table, adaptive."),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "table:3"],
+         "--policy: only fixed takes a draft length, as in fixed:4; found 'table:3'."),
+        ([*LLAMA, "--trace", "no.csv"], "--trace: no such file: 'no.csv'."),
+        ([*LLAMA, "--trace", str(TRACE), "--prompt", "9"],
+         "--prompt: a trace says itself how long its requests are; leave this out."),
+        ([*LLAMA, "--users", "4", "--rate", "2"],
+         "--users: users wait for their answers, and no rate or trace says when they come; leave one of the two out."),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--acceptance", "rate=0.5"],
+         "--acceptance: it says nothing without a drafter."),
+        (["--hardware", "h1000", *LLAMA[2:], "--rate", "1", "--prompt", "9", "--output-length", "9"],
+         "--hardware: no accelerator is called 'h1000'. "),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--max-batch-tokens", "100"],
+         "--max-batch-tokens: Every request in flight takes one: more than max_batch_size, 256, are needed if prompts "
+         "are to be read."),
+        (["--config", "coding-assistant", "--rate", "3"], "--rate: the file says what is asked; leave this out."),
+        (["--config", "no-such-thing"],
+         "--config: no question about capacity is called 'no-such-thing'. Known: coding-assistant."),
+        ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "off", "--quick",
+          "--policy-table", "t.csv"], "--policy-table: no option that fits has the policy table."),
+        (["--hardware", "tpu-v4", "--target", "t5-xxl", "--rate", "1", "--prompt", "9", "--output-length", "9"],
+         "--target: t5-v1_1-xxl has an encoder: how it is served under a load is not modelled."),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_that_names_the_option(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"Error: {said}")
+    assert err.count("\n") == 1
+
+
+QUESTION = """\
+format: 1
+kind: capacity
+load: {kind: poisson, requests_per_second: 2}
+lengths: {prompt_tokens: 500, output_tokens: {kind: exponential, mean: 100}}
+targets: {time_per_output_token: {p99: 40 ms}}
+options: {hardware: h100, draft: [none, {model: llama-3.2-1b, acceptance: rate=0.8}]}
+target: llama-3-8b
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("requests_per_second: 2", "requests_per_second: -2", "question.yaml, line 3, load.requests_per_second: "
+         "expected a number above 0, found -2."),
+        ("kind: poisson", "kind: poison", "question.yaml, line 3, load.kind: unknown kind 'poison'. Nearest: "
+         "poisson. "),
+        ("mean: 100", "mean: 0.5", "question.yaml, line 4, lengths.output_tokens.mean: A length has at least one "
+         "token."),
+        ("p99: 40 ms", "p98: 40 ms", "question.yaml, line 5, targets.time_per_output_token.p98: unknown field. "),
+        ("{p99: 40 ms}", "{}", "question.yaml, line 5, targets.time_per_output_token: A target names mean, p50, p90, "
+         "p95 or p99, as in p99: 40 ms."),
+        ("target: llama-3-8b\n", "", "question.yaml, line 1, target: this field is missing."),
+        ("targets:", "goals:", "question.yaml, line 5, goals: unknown field. "),
+        ("hardware: h100, ", "", "question.yaml, line 6, options.hardware: this field is missing."),
+        ("hardware: h100", "hardwares: h100", "question.yaml, line 6, options.hardwares: unknown field. "
+         "Nearest: hardware. "),
+        ("rate=0.8", "rate=1.8", "question.yaml, line 6, options.draft[1].acceptance.rate: "),
+        ("load:", "prices: {h100: .nan}\nload:", "question.yaml, line 3, prices.h100-sxm5: expected a price with its "
+         "unit, such as \"3.29 USD/h\", found .nan."),
+        ("load:", "engine: {prefill: both}\nload:", "question.yaml, line 3, engine.prefill: expected one of chunked, "
+         "separate, found 'both'."),
+        ("load:", "classes: {chat: {request_share: 0.5}}\nload:", "question.yaml, line 3, classes.chat.request_share: "
+         "Shares of all classes sum to 1, found 0.5."),
+        ("kind: capacity", "kind: sweep", "question.yaml, line 2, kind: expected kind capacity, found 'sweep'."),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_file_is_named_with_its_line(run, tmp_path, monkeypatch, old, new, said):
+    monkeypatch.chdir(tmp_path)
+    assert old in QUESTION
+    Path("question.yaml").write_text(QUESTION.replace(old, new))
+    code, out, err = run("--config", "question.yaml", "--quick", "-o", "plan.csv")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"Error: {said}")
+    assert not Path("plan.csv").exists()
+
+
+def test_classes_have_their_own_lengths_and_acceptance(run, tmp_path):
+    path = tmp_path / "classes.yaml"
+    path.write_text(
+        QUESTION.replace(
+            "targets:",
+            "classes:\n"
+            "  chat: {request_share: 0.8, acceptance: rate=0.5}\n"
+            "  code: {request_share: 0.2, acceptance: rate=0.9, "
+            "lengths: {prompt_tokens: 2000, output_tokens: 400}}\n"
+            "simulation: {requests: 400, replications: 2}\ntargets:",
+        )
+    )
+    code, out, err = run("--config", path, "--format", "csv")
+    assert code == 0, err
+    row = rows(out)[1]
+    assert float(row["tokens_per_second"]) == pytest.approx(2 * (0.8 * 100 + 0.2 * 400), rel=0.2)
+    assert abs(float(row["quick_tpot_error"])) < 0.1
+
+
+def test_lengths_are_drawn_from_a_trace(run, tmp_path):
+    path = tmp_path / "drawn.yaml"
+    path.write_text(QUESTION.replace("{prompt_tokens: 500, output_tokens: {kind: exponential, mean: 100}}",
+                                     f"{{kind: trace, file: {TRACE}}}"))  # fmt: skip
+    code, out, err = run("--config", path, "--quick", "--format", "csv")
+    assert code == 0, err
+    outputs = [int(line.split(",")[2]) for line in TRACE.read_text().splitlines()[1:]]
+    assert float(rows(out)[0]["tokens_per_second"]) == pytest.approx(2 * sum(outputs) / len(outputs))
