@@ -26,6 +26,7 @@ COMMANDS = {
     "rules": ("specsim.cli.rules", "What verification rules accept and emit, and which of them are wrong."),
     "simulate": ("specsim.cli.simulate", "Acceptance by simulation beside what is exact; requests, batches, policies."),
     "fit": ("specsim.cli.fit", "Acceptance from engine logs or recorded counts."),
+    "measure": ("specsim.cli.measure", "Speculative decoding that really runs, on a small engine: what it accepts."),
     "validate": ("specsim.cli.validate", "Predictions against published measurements."),
     "calibrate": ("specsim.cli.calibrate", "Constants of a runtime from benchmark results."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),

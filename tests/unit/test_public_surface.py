@@ -9,7 +9,7 @@ from specsim.catalog import library
 def test_exported_names():
     assert specsim.__all__ == [
         "Explanation", "InputError", "SpecsimError", "Table", "__version__", "calibrate", "catalog_list",
-        "explain", "fit", "optimal_gamma", "resolve", "rules", "simulate", "sweep", "validate",
+        "explain", "fit", "measure", "optimal_gamma", "resolve", "rules", "simulate", "sweep", "validate",
     ]  # fmt: skip
     assert dir(specsim) == sorted(specsim.__all__)
     for name in specsim.__all__:
