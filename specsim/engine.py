@@ -90,7 +90,7 @@ def run(
                 kept.add(found)
     if record is not None:
         with whole_file(Path(record)) as opened:
-            opened.writelines(_recorded(runs))
+            opened.writelines(_recorded(runs, question.shapes[0].gamma))
     rows = [RowShape(s.label, s.gamma, "" if s.is_chain else s.label, len(s.parents)) for s in question.shapes]
     exact = question.sampling.greedy and question.rule_name in LOSSLESS
     return measured(
@@ -154,8 +154,8 @@ def _short(probability: float) -> float:
     return float(f"{probability:.8g}")
 
 
-def _recorded(runs: Sequence[TextRun]) -> Iterator[str]:
-    """Ordered counts, a line for each text; rounds that an end cut are left out."""
+def _recorded(runs: Sequence[TextRun], gamma: int) -> Iterator[str]:
+    """Ordered counts, a line for each text, and what was asked for; rounds that an end cut are left out."""
     for one in runs:
         rounds = [r for r in one.rounds if not r.cut]
         if one.drafter and rounds:
@@ -163,6 +163,7 @@ def _recorded(runs: Sequence[TextRun]) -> Iterator[str]:
                 "request": one.text,
                 "accepted": [r.accepted for r in rounds],
                 "drafted": [r.drafted for r in rounds],
+                "gamma": gamma,
             }
             yield json.dumps(entry) + "\n"
 

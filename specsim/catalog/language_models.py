@@ -88,7 +88,8 @@ def language_model(name: str) -> LanguageModel:
                 "(98 MB; in a checkout: make smollm2)."
             )
             raise InputError(Fault(message, place))
-        path = file
+        title = "SmolLM2-135M-Instruct, Q4_1 weights widened to 32 bits"
+        return LanguageModel(name, title, *read_gguf(file)[1:])
     if path.is_dir():
         return LanguageModel(name, *read_folder(path))
     if path.is_file():

@@ -111,7 +111,7 @@ def test_recorded_counts_are_read_by_fit(run, tmp_path):
     assert code == 0
     lines = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
     assert len(lines) == 4
-    assert set(lines[0]) == {"request", "accepted", "drafted"}
+    assert set(lines[0]) == {"request", "accepted", "drafted", "gamma"}
     found = specsim.fit(tmp_path / "rounds.jsonl", replicates=20, regimes=1)
     table = specsim.measure(draft="noise:0.1", tokens=120, limit=4)
     assert float(found.table["tokens_per_round"][3]) == pytest.approx(float(table["tokens_per_round"][0]), rel=0.01)
