@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
-# Threads of matrix products wait for each other where cores are shared; numpy reads this when it is first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from specsim.cli.numerics import prepare_numpy
+
+prepare_numpy()  # before numpy is imported
 
 import pytest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from specsim.cli.numerics import prepare_numpy
 from specsim.cli.options import output_options
 
 if TYPE_CHECKING:
     from specsim.report.table import Table
-
-_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR")
 
 
 @click.command("measure", context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,7 +85,7 @@ def command(
       specsim measure --draft layers:1 --tree "<3,1,1>" --temperature 0.7 --candidates without-replacement
       specsim measure --draft lookup --tokens 300 --record rounds.jsonl
     """
-    use_threads(threads)
+    prepare_numpy(threads)
     from specsim import api
     from specsim.cli import render
 
@@ -119,21 +117,6 @@ def command(
         text = render.table_text(*_for_the_eye(found.table), screen=output is None)
         title = f"{question.model.title}, temperature {question.sampling.temperature:g}, rule {question.rule_name}\n"
         render.deliver([title, text, render.closing(found.table)], output)
-
-
-def use_threads(threads: str) -> None:
-    """Say how many threads matrix products take; numpy reads that once, when it is imported.
-
-    Raises:
-        InputError: If it is no number.
-    """
-    from specsim.errors import Fault, InputError, Place
-
-    if not threads.isdigit() or not 1 <= int(threads) <= 1024:
-        message = f"expected a whole number from 1 to 1024, found {threads!r}."
-        raise InputError(Fault(message, Place(parameter="threads")))
-    for name in _THREADS:
-        os.environ[f"{name}_NUM_THREADS"] = threads
 
 
 @contextmanager

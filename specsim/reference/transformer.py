@@ -155,14 +155,15 @@ def forward(model: Transformer, blocks: Sequence[Block], wanted: Literal["all", 
     rows = [slice(end - len(block.tokens), end) for end, block in zip(ends.tolist(), blocks, strict=True)]
     for block in blocks:
         block.cache.reserve(len(block.tokens))
-    x = model.embedding[np.concatenate([block.tokens for block in blocks])]
-    rotation = _rotation(model, np.concatenate([block.positions for block in blocks]))
+    tokens, positions = (_filled_up([getattr(b, name) for b in blocks]) for name in ("tokens", "positions"))
+    x = model.embedding[tokens]
+    rotation = _rotation(model, positions)
     hidden = [_hidden(block.visible, x.dtype) for block in blocks]
     for index, layer in enumerate(model.layers):
         qkv = _norm(x, layer.attention_norm, model.epsilon) @ layer.qkv
         heads = qkv.reshape(len(x), model.heads + 2 * model.kv_heads, model.head_size)
         rotated = _rotated(heads[:, : model.heads + model.kv_heads], *rotation)
-        mixed = np.empty((len(x), model.heads * model.head_size), dtype=x.dtype)
+        mixed = np.zeros((len(x), model.heads * model.head_size), dtype=x.dtype)
         for block, part, bias in zip(blocks, rows, hidden, strict=True):
             keys = rotated[part, model.heads :].transpose(1, 0, 2)
             values = heads[part, model.heads + model.kv_heads :].transpose(1, 0, 2)
@@ -179,6 +180,16 @@ def forward(model: Transformer, blocks: Sequence[Block], wanted: Literal["all", 
         x, rows = x[ends - 1], [slice(number, number + 1) for number in range(len(blocks))]
     logits = _norm(x, model.norm, model.epsilon) @ model.head
     return [logits[part] for part in rows]
+
+
+ROWS = 4
+"""Products of several rows are filled up to a multiple of this: kernels take so many together, others one by one."""
+
+
+def _filled_up(parts: list[IntArray]) -> IntArray:
+    """Parts in a row, with zeros behind them that nobody looks at."""
+    whole = np.concatenate(parts)
+    return whole if len(whole) == 1 else np.concatenate([whole, np.zeros(-len(whole) % ROWS, dtype=np.int64)])
 
 
 def _norm(x: Array, gain: Array, epsilon: float) -> Array:

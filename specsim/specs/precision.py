@@ -47,7 +47,7 @@ class Precision:
     @property
     def narrow_activations(self) -> bool:
         """Whether products take activations of fewer than 16 bits, where the hardware has such a rate."""
-        return self.rate not in ("16bit", "bf16", "fp16")
+        return self.narrow and self.rate not in ("16bit", "bf16", "fp16")
 
 
 _LINEAR: frozenset[Module] = frozenset({"attention", "mlp", "experts"})
@@ -87,7 +87,7 @@ PRECISIONS = {
     )
 }
 
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+KV_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 """Bytes of one cached value by the name of its format; scales are too few to count."""
 
 
