@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from specsim import __version__, engine, units
+from specsim import __version__, units
 from specsim.acceptance import chain_of
 from specsim.acceptance import fit as fitting
 from specsim.acceptance import rules as verification
@@ -24,13 +24,16 @@ from specsim.catalog.cards import RECORDS
 from specsim.catalog.compared import compare
 from specsim.catalog.dump import document_of
 from specsim.catalog.fitting import FitQuestion, ask_fit
+from specsim.catalog.language_models import language_model
 from specsim.catalog.measured import Names
 from specsim.catalog.measuring import MeasureQuestion, ask_measure
 from specsim.catalog.options import DEFAULT_MAX_GAMMA, Options, ask, draft_length
 from specsim.catalog.resolve import Resolution, read_scenario
 from specsim.catalog.simulation import SimulationQuestion, ask_simulation
 from specsim.catalog.strict_yaml import write_yaml
+from specsim.catalog.timing import TimingQuestion, ask_timing
 from specsim.catalog.verification import ask_rules
+from specsim.engine import measuring, timing
 from specsim.errors import Fault, InputError, Place, nearest
 from specsim.planning.rounds import plan
 from specsim.planning.sweep import Block, blocks, grid_points
@@ -512,17 +515,56 @@ def measured(
     Raises:
         InputError: If a file cannot be written, or belongs to another measurement.
     """
-    return engine.run(question, progress, record=record, pairs=pairs, pairs_top=pairs_top, journal_file=journal)
+    return measuring.run(question, progress, record=record, pairs=pairs, pairs_top=pairs_top, journal_file=journal)
 
 
 def measured_tokens(question: MeasureQuestion) -> int:
     """Most tokens that a question of ``measure`` decodes."""
-    return engine.most_tokens(question)
+    return measuring.most_tokens(question)
 
 
 def measure_document(question: MeasureQuestion) -> dict[str, Any]:
     """A question of ``measure`` as a document, for the provenance beside its rows."""
-    return engine.document(question)
+    return measuring.document(question)
+
+
+def timing_question(**options: Any) -> TimingQuestion:
+    """The question of ``measure --timing``, checked, with its model."""
+    return ask_timing(**options)
+
+
+def timed(question: TimingQuestion, progress: Progress = None) -> Table:
+    """Medians of the engine's own passes; ``progress`` is told of every pass."""
+    return timing.timing_table(question, progress)
+
+
+def timed_passes(question: TimingQuestion) -> int:
+    """How many passes a question of ``measure --timing`` times."""
+    return timing.timing_runs(question)
+
+
+def calibrate_this_machine(
+    model: str | Path | None = None, name: str | None = None, progress: Progress = None
+) -> timing.ThisMachine:
+    """Cards of the machine that this runs on, from passes of 1, 4 and 16 tokens at context 64.
+
+    The table holds what these cards predict of wider passes at context 512, of a draft step and of two speedups, beside
+    what the same process measured.
+
+    Args:
+        model: What runs: ``"smollm2"``, ``"toy"``, or the path of a model.
+        name: What the cards are called; ``this-machine``.
+        progress: Is told of every pass and text.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    return timing.this_machine(language_model(str(model or "smollm2")), name or "this-machine", progress=progress)
+
+
+def machine_steps() -> int:
+    """Passes and texts that ``calibrate_this_machine`` tells of."""
+    return timing.machine_steps()
 
 
 def catalog_list(kind: str | None = None) -> Table:

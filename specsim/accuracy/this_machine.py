@@ -1,9 +1,10 @@
 """Cards for the machine that the reference engine runs on, from the times of a few of its passes.
 
-The hardware card says what plain numpy products reach, of one row with every matrix (bandwidth) and of two square
-matrices (arithmetic). The runtime card says what the engine adds: a fixed cost of each layer, from a pass of one token;
-a cost of every further token, from the widest pass; and in between the kernels card says how much of the bandwidth is
-left for products of several rows. Nothing else is fitted, and what is predicted from the cards was not measured.
+The hardware card says what numpy reaches by itself: products of one row with every matrix (bandwidth), attention of one
+token over a long cache, and a product of two square matrices (arithmetic). The runtime card says what the engine adds:
+a fixed cost of each layer, from a pass of one token, and a cost of every further token, from the widest pass; the pass
+in between says how much of the bandwidth is left for products of several rows. Nothing else is fitted, and what is
+predicted from the cards was not measured.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ import numpy as np
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Pass
 from specsim.cost.roofline import pass_time
+from specsim.planning.question import Axes, Question
+from specsim.planning.rounds import plan
+from specsim.specs.acceptance import Length
+from specsim.specs.drafter import LayersDraft, LookupDraft
 from specsim.specs.hardware import DenseRates, Hardware, Kernels, Memory
 from specsim.specs.runtime import Runtime
 from specsim.specs.served import ServedModel
@@ -30,6 +35,7 @@ class Measurements:
 
     Attributes:
         bytes_per_second: Weights that plain products of one row read [bytes/s].
+        attention_bytes_per_second: Keys and values that attention of one token reads [bytes/s].
         operations_per_second: Arithmetic of a product of square matrices [operations/s].
         memory_bytes: Memory of the machine [bytes].
         context: Tokens in the cache of the passes.
@@ -37,6 +43,7 @@ class Measurements:
     """
 
     bytes_per_second: float
+    attention_bytes_per_second: float
     operations_per_second: float
     memory_bytes: float
     context: int
@@ -45,8 +52,8 @@ class Measurements:
 
 def pass_seconds(target: ServedModel, machine: Machine, tokens: int, context: int, sequences: int = 1) -> float:
     """Predicted time of one pass of the engine [s]."""
-    count = [np.asarray(float(value)) for value in (sequences, tokens, context)]
-    return float(pass_time(Pass(target, *count), machine).seconds)
+    count, new, before = (np.asarray(float(value)) for value in (sequences, tokens, context))
+    return float(pass_time(Pass(target, count, new, before), machine).seconds)
 
 
 def cards_of(measured: Measurements, target: ServedModel, title: str) -> Machine:
@@ -61,7 +68,7 @@ def cards_of(measured: Measurements, target: ServedModel, title: str) -> Machine
     kernels = Kernels(
         name="this-machine",
         memory_efficiency=1.0,
-        attention_memory_efficiency=1.0,
+        attention_memory_efficiency=min(measured.attention_bytes_per_second / measured.bytes_per_second, 1.0),
         compute_efficiency=1.0,
     )
     hardware = Hardware(
@@ -95,3 +102,36 @@ def cards_of(measured: Measurements, target: ServedModel, title: str) -> Machine
             ),
         )
     return machine
+
+
+@dataclass(frozen=True)
+class DraftedRun:
+    """What a drafter did on this machine, for a prediction of its speedup.
+
+    Attributes:
+        gamma: Draft length.
+        tokens_per_round: Of rounds with a draft.
+        hit_rate: Share of the rounds that had one.
+        host_seconds: Time of a drafter that runs no model, per round [s].
+        layers: Layers of the target that draft, None for a lookup.
+        context: Tokens in the cache, on average.
+    """
+
+    gamma: int
+    tokens_per_round: float
+    hit_rate: float
+    host_seconds: float
+    layers: int | None
+    context: int
+
+
+def predicted_speedup(run: DraftedRun, target: ServedModel, machine: Machine) -> float:
+    """What the planner expects of such a drafter: speedup over plain decoding."""
+    acceptance = Length(tokens_per_round=min(run.tokens_per_round, run.gamma + 1), gamma=run.gamma)
+    draft = (
+        LookupDraft(acceptance=acceptance, hit_rate=run.hit_rate, host_time_seconds=run.host_seconds)
+        if run.layers is None
+        else LayersDraft(acceptance=acceptance, layers=run.layers)
+    )
+    rounds = plan(Question(machine=machine, target=target, draft=draft), Axes.of([1], [run.context], [run.gamma]))
+    return float(rounds.speedup.reshape(-1)[0])

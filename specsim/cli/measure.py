@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 @click.option("--pairs", metavar="FILE", help="Write target's and draft's probabilities where drafts were tried.")
 @click.option("--pairs-top", metavar="K", help="So many of the most probable tokens of each; default 8.")
 @click.option("--journal", metavar="FILE", help="Keep every finished text there, and go on from it if it exists.")
+@click.option("--timing", is_flag=True, help="Time the engine's own passes instead, over --batch, --width, --context.")
+@click.option("--batch", "batch_size", metavar="LIST", help="With --timing: sequences of a pass; default 1.")
+@click.option("--width", metavar="LIST", help="With --timing: new tokens of each; default 1,2,4,8,16,32.")
+@click.option("--context", "context_length", metavar="LIST", help="With --timing: tokens in the cache; default 64,512.")
+@click.option("--repeats", metavar="N", help="With --timing: how often each pass is timed; default 9.")
 @click.option("--threads", metavar="N", default="1", help="Threads of the matrix products; default 1.")
 @output_options
 def command(
@@ -66,6 +71,11 @@ def command(
     pairs: str | None,
     pairs_top: str | None,
     journal: str | None,
+    timing: bool,
+    batch_size: str | None,
+    width: str | None,
+    context_length: str | None,
+    repeats: str | None,
     threads: str,
     output_format: str | None,
     output: str | None,
@@ -84,29 +94,35 @@ def command(
       specsim measure --model smollm2 --draft lookup --prompts copying --gamma 4,8 --by text
       specsim measure --draft layers:1 --tree "<3,1,1>" --temperature 0.7 --candidates without-replacement
       specsim measure --draft lookup --tokens 300 --record rounds.jsonl
+      specsim measure --timing --width 1,4,8 --context 512
     """
     prepare_numpy(threads)
     from specsim import api
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    question = api.measure_question(
-        model=model,
-        draft=list(draft) or None,
-        gamma=gamma,
-        tree=list(tree) or None,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        rule=rule,
-        lenience=lenience,
-        candidates=candidates,
-        prompts=prompts,
-        limit=limit,
-        tokens=tokens,
-        seed=seed,
-        by=by,
-    )
+    of_texts: dict[str, object] = {
+        "draft": list(draft) or None, "gamma": gamma, "tree": list(tree) or None, "temperature": temperature,
+        "top_k": top_k, "top_p": top_p, "rule": rule, "lenience": lenience, "candidates": candidates,
+        "prompts": prompts, "limit": limit, "tokens": tokens, "by": by,
+    }  # fmt: skip
+    of_files: dict[str, object] = {"record": record, "pairs": pairs, "pairs_top": pairs_top, "journal": journal}
+    of_passes = {"batch_size": batch_size, "width": width, "context_length": context_length, "repeats": repeats}
+    refuse(of_texts | of_files if timing else of_passes, "passes are timed" if timing else "no passes are timed")
+    if timing:
+        asked = {"model": model, "seed": seed, **of_passes}
+        timing_question = api.timing_question(**asked)
+        with progress(api.timed_passes(timing_question), quiet) as told:
+            table = api.timed(timing_question, told)
+        if form == "csv":
+            render.deliver_with(table.to_csv(), output, asked, timing_question.seed)
+        elif form == "json":
+            render.deliver([table.to_json()], output)
+        else:
+            text = render.table_text(table, list(table.columns), screen=output is None)
+            render.deliver([f"{timing_question.model.title}\n", text, render.closing(table)], output)
+        return
+    question = api.measure_question(model=model, seed=seed, **of_texts)
     with progress(api.measured_tokens(question), quiet) as told:
         found = api.measured(question, told, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal)
     if form == "csv":
@@ -117,6 +133,19 @@ def command(
         text = render.table_text(*_for_the_eye(found.table), screen=output is None)
         title = f"{question.model.title}, temperature {question.sampling.temperature:g}, rule {question.rule_name}\n"
         render.deliver([title, text, render.closing(found.table)], output)
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuse options that say nothing here.
+
+    Raises:
+        InputError: With one fault for each that is given.
+    """
+    from specsim.errors import Fault, InputError, Place
+
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError([Fault(f"it says nothing where {why}.", Place(parameter=name)) for name in given])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specsim.reference.cache import ContiguousCache
-from specsim.reference.transformer import Transformer, chain_block, forward
+from specsim.reference.transformer import Transformer, attention, chain_block, forward
 
 Array = NDArray[np.float64]
 Task = Callable[[], Any]
@@ -61,6 +61,18 @@ def products_task(model: Transformer, rows: int = 1) -> Task:
     def run() -> None:
         for row, matrix in pairs:
             np.dot(row, matrix)
+
+    return run
+
+
+def attention_task(model: Transformer, context: int) -> Task:
+    """Attention of one token over a cache of every layer, and nothing else."""
+    cache = filled_cache(model, context)
+    queries = np.ones((1, model.heads, model.head_size), dtype=model.head.dtype)
+
+    def run() -> None:
+        for keys, values in zip(cache.keys, cache.values, strict=True):
+            attention(queries, keys[:, :context], values[:, :context], None)
 
     return run
 

@@ -20,7 +20,7 @@ def toy(
     heads: int = 4,
     kv_heads: int = 2,
     dtype: Any = np.float32,
-    spread: float = 3.0,
+    spread: float = 2.0,
     tied: bool = True,
 ) -> Transformer:
     """A transformer with random weights; the same seed gives the same weights.
@@ -46,7 +46,7 @@ def toy(
         ones = np.ones(hidden_size, dtype=dtype)
         return Layer(
             attention_norm=ones,
-            qkv=matrix(hidden_size, (heads + 2 * kv_heads) * size, 2.0),
+            qkv=matrix(hidden_size, (heads + 2 * kv_heads) * size, 1.5),
             out=matrix(hidden_size, hidden_size, 2.0),
             feed_forward_norm=ones,
             gate_up=matrix(hidden_size, 4 * hidden_size, 2.0),

@@ -167,7 +167,7 @@ def forward(model: Transformer, blocks: Sequence[Block], wanted: Literal["all", 
         for block, part, bias in zip(blocks, rows, hidden, strict=True):
             keys = rotated[part, model.heads :].transpose(1, 0, 2)
             values = heads[part, model.heads + model.kv_heads :].transpose(1, 0, 2)
-            mixed[part] = _attention(rotated[part, : model.heads], *block.cache.write(index, keys, values), bias)
+            mixed[part] = attention(rotated[part, : model.heads], *block.cache.write(index, keys, values), bias)
         x = x + mixed @ layer.out
         gate_up = _norm(x, layer.feed_forward_norm, model.epsilon) @ layer.gate_up
         gate, up = gate_up[:, : len(layer.down)], gate_up[:, len(layer.down) :]
@@ -212,7 +212,7 @@ def _hidden(visible: BoolArray, dtype: Any) -> Array | None:
     return None if visible.all() else np.where(visible, 0.0, -np.inf).astype(dtype)
 
 
-def _attention(queries: Array, keys: Array, values: Array, hidden: Array | None) -> Array:
+def attention(queries: Array, keys: Array, values: Array, hidden: Array | None) -> Array:
     """Softmax attention; queries (n, heads, D), keys and values (kv_heads, S, D), result (n, heads D)."""
     count, heads, size = queries.shape
     kv_heads, span, _ = keys.shape
