@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         catalog_list,
         explain,
         fit,
-        measure,
         optimal_gamma,
         resolve,
         rules,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         sweep,
         validate,
     )
+    from specsim.engine.functions import measure
     from specsim.errors import InputError, SpecsimError
 
 _HOMES = {
@@ -37,7 +37,7 @@ _HOMES = {
     "SpecsimError": "specsim.errors",
     "explain": "specsim.api",
     "fit": "specsim.api",
-    "measure": "specsim.api",
+    "measure": "specsim.engine.functions",
     "optimal_gamma": "specsim.api",
     "resolve": "specsim.api",
     "rules": "specsim.api",

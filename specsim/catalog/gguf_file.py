@@ -12,6 +12,17 @@ from specsim.errors import Fault, InputError, Place, shown
 from specsim.reference.transformer import Array, Layer, Transformer, rotary_frequencies
 
 
+class Fields(dict[str, Any]):
+    """Metadata of a file; what is missing is a fault of that file."""
+
+    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(Fault(f"the field {name} is missing.", Place(str(self.path))))
+
+
 def read_gguf(path: Path) -> tuple[str, Transformer, BytePairs, frozenset[int]]:
     """The title of a model, its weights, its tokenizer, and the tokens that end a text.
 
@@ -21,7 +32,7 @@ def read_gguf(path: Path) -> tuple[str, Transformer, BytePairs, frozenset[int]]:
     gguf = library("gguf", "gguf")
     try:
         reader = gguf.GGUFReader(str(path))
-        fields = {name: field.contents() for name, field in reader.fields.items()}
+        fields = Fields(path, {name: field.contents() for name, field in reader.fields.items()})
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise InputError(Fault(f"cannot be read as GGUF: {error}.", Place(str(path)))) from None
     architecture = fields.get("general.architecture")

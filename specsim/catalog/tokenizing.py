@@ -95,7 +95,7 @@ def from_gguf(fields: dict[str, Any], path: Path) -> BytePairs:
         message = f"tokens are split in a way that is not known, {shown(split)}. {nearest(split, _SPLITS)}"
         raise InputError(Fault(message, Place(str(path))))
     words, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
-    merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
+    merges = [tuple(merge.split(" ", 1)) for merge in fields.get("tokenizer.ggml.merges", [])]
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=merges)
     )

@@ -96,15 +96,15 @@ def _this_machine(
     quiet: bool,
 ) -> None:
     prepare_numpy(threads)
-    from specsim import api
     from specsim.cli import render
+    from specsim.engine import functions
     from specsim.errors import Fault, InputError, Place
 
     form = render.chosen_format(output_format, output)
     if cards is not None and not Path(cards).is_dir():
         raise InputError(Fault(f"expected a folder that exists, found {cards!r}.", Place(parameter="cards")))
-    with progress(api.machine_steps(), quiet) as told:
-        found = api.calibrate_this_machine(model, name, told)
+    with progress(functions.machine_steps(), quiet) as told:
+        found = functions.calibrate_this_machine(model, name, told)
     written = []
     if cards is not None:
         for kind, text in (("hardware", found.hardware), ("runtime", found.runtime), ("model", found.model)):

@@ -97,8 +97,8 @@ def command(
       specsim measure --timing --width 1,4,8 --context 512
     """
     prepare_numpy(threads)
-    from specsim import api
     from specsim.cli import render
+    from specsim.engine import functions
 
     form = render.chosen_format(output_format, output)
     of_texts: dict[str, object] = {
@@ -111,9 +111,9 @@ def command(
     refuse(of_texts | of_files if timing else of_passes, "passes are timed" if timing else "no passes are timed")
     if timing:
         asked = {"model": model, "seed": seed, **of_passes}
-        timing_question = api.timing_question(**asked)
-        with progress(api.timed_passes(timing_question), quiet) as told:
-            table = api.timed(timing_question, told)
+        timing_question = functions.timing_question(**asked)
+        with progress(functions.timed_passes(timing_question), quiet) as told:
+            table = functions.timed(timing_question, told)
         if form == "csv":
             render.deliver_with(table.to_csv(), output, asked, timing_question.seed)
         elif form == "json":
@@ -122,11 +122,11 @@ def command(
             text = render.table_text(table, list(table.columns), screen=output is None)
             render.deliver([f"{timing_question.model.title}\n", text, render.closing(table)], output)
         return
-    question = api.measure_question(model=model, seed=seed, **of_texts)
-    with progress(api.measured_tokens(question), quiet) as told:
-        found = api.measured(question, told, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal)
+    question = functions.measure_question(model=model, seed=seed, **of_texts)
+    with progress(functions.measured_tokens(question), quiet) as told:
+        found = functions.measured(question, told, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal)
     if form == "csv":
-        render.deliver_with(found.table.to_csv(), output, api.measure_document(question), question.seed)
+        render.deliver_with(found.table.to_csv(), output, functions.measure_document(question), question.seed)
     elif form == "json":
         render.deliver([found.table.to_json()], output)
     else:
