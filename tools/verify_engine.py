@@ -260,7 +260,15 @@ def two_regimes(bench: Bench) -> None:
         errors = f"two regimes at most {np.abs(of_regimes).max():.1%} off, the formula {np.abs(of_formula).max():.1%}"
         bench.note(f"{label}, {len(at[4])} texts: {errors}")
         bench.note(f"fit says: {verdict}; {rejected}")
-        bench.check(f"{label}: two regimes within 3 % at gamma 1 to 12", np.abs(of_regimes).max() <= 0.03)
+        if label.startswith("suffix"):
+            # Its drafts are no longer than the match, so what a round can accept grows along a copied stretch; two
+            # regimes leave a part of that over, and the number that fit chooses does not.
+            chosen = fit(counts_of(at[4], 4), None, 20, 0)
+            of_chosen = chosen.tokens_per_round[np.searchsorted(PREDICTED, GAMMAS)] / measured - 1
+            bench.note(f"regimes that fit chooses ({chosen.acceptance.label}): {np.abs(of_chosen).max():.1%} off")
+            bench.check(f"{label}: regimes that fit chooses within 3 %", np.abs(of_chosen).max() <= 0.03)
+        else:
+            bench.check(f"{label}: two regimes within 3 % at gamma 1 to 12", np.abs(of_regimes).max() <= 0.03)
         bench.check(f"{label}: better than the formula", np.abs(of_regimes).mean() < np.abs(of_formula).mean())
         bench.check(f"{label}: gives gamma 4 back within 1 %", abs(of_regimes[3]) <= 0.01)
         bench.check(f"{label}: fit says that one rate does not suffice", "does not suffice" in verdict)

@@ -156,7 +156,8 @@ def _in_regimes(counts: Counts, found: CountsFit, told: str, replicates: int, ge
             run = np.quantile(runs[:, k], INTERVAL)
             lines.append(
                 f"{name}: acceptance {parameters.acceptance[0, k]:.4f} ({probability[0]:.4f} to {probability[1]:.4f}), "
-                f"runs of {_run(parameters.transitions[0, k, k])} tokens ({run[0]:.1f} to {run[1]:.1f}), "
+                f"runs of {_run(parameters.transitions[0, k, k], counts.tokens)} tokens "
+                f"({run[0]:.1f} to {run[1]:.1f}), "
                 f"{share[0, k]:.1%} of the tokens"
             )
         rounds = chain.rounds([gamma])
@@ -178,8 +179,9 @@ def _lengths_told(counts: Counts) -> str:
     return str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
 
 
-def _run(stays: float) -> str:
-    return f"{1 / (1 - stays):.1f}" if stays < 1 else "all"
+def _run(stays: float, tokens: int) -> str:
+    """The mean run; one that is longer than the log is only known to be that."""
+    return f"{1 / (1 - stays):.1f}" if stays < 1 - 1 / tokens else f"more than {tokens}"
 
 
 def _shares_with_mean(counts: Counts, parameters: Parameters, share: Array, mean: Array) -> Array:
