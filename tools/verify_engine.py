@@ -292,7 +292,7 @@ def empty_rounds(bench: Bench) -> None:
 def sampled(bench: Bench) -> None:
     bench.criterion("9. Temperature .7")
     drafter = recipe("noise:0.1").transformer(bench.transformer, 0)
-    requests = [Request(start, 120, chance(1, number)) for number, start in enumerate(bench.starts)]
+    requests = [Request(start, LENGTH, chance(1, number)) for number, start in enumerate(bench.starts)]
     outputs = [one.output for one in bench.decode(requests, WARM)]
     shares, along = [], []
     for start, output in zip(bench.starts, outputs, strict=True):

@@ -69,11 +69,11 @@ def journal(path: str, settings: dict[str, Any], prompts: list[str]) -> Iterator
                     f"{key} {found.get(key)!r} and not {head[key]!r}" if key != "prompts" else "other prompts"
                     for key in differing
                 )
-                raise InputError(Fault(f"{path} belongs to another measurement: {told}.", place))
+                raise InputError(Fault(f"belongs to another measurement: {told}.", Place(path)))
             runs = [_run(json.loads(line)) for line in complete[1:]]
             done = {run.key: run for run in runs}
     except (ValueError, KeyError, TypeError):
-        raise InputError(Fault(f"{path} is no journal of measure; name a new file.", place)) from None
+        raise InputError(Fault("is no journal of measure; name a new file.", Place(path))) from None
     except OSError as error:
         raise InputError(Fault(f"cannot read {path}: {error.strerror}.", place)) from None
     try:

@@ -90,7 +90,7 @@ def language_model(name: str) -> LanguageModel:
             raise InputError(Fault(message, place))
         title = "SmolLM2-135M-Instruct, Q4_1 weights widened to 32 bits"
         return LanguageModel(name, title, *read_gguf(file)[1:])
-    if path.is_dir():
+    if name and path.is_dir():
         return LanguageModel(name, *read_folder(path))
     if path.is_file():
         if path.suffix.lower() != ".gguf":

@@ -22,7 +22,7 @@ def prepare_numpy(threads: str = "1") -> None:
     Raises:
         InputError: If ``threads`` is no number of threads.
     """
-    if not threads.isdigit() or not 1 <= int(threads) <= MOST_THREADS:
+    if not (threads.isascii() and threads.isdigit()) or not 1 <= int(threads) <= MOST_THREADS:
         message = f"expected a whole number from 1 to {MOST_THREADS}, found {threads!r}."
         raise InputError(Fault(message, Place(parameter="threads")))
     for name in _THREADS:

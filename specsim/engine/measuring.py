@@ -70,7 +70,9 @@ def run(
         if journal_file is not None:
             written = [prompt.text for prompt in question.prompts]
             kept = stack.enter_context(journal(str(journal_file), question.settings, written))
-        file = None if pairs is None else stack.enter_context(whole_file(Path(pairs)))
+        # Files are opened before anything is decoded, so that a mistake in their names shows at once.
+        of_pairs = None if pairs is None else stack.enter_context(whole_file(Path(pairs), "pairs"))
+        of_rounds = None if record is None else stack.enter_context(whole_file(Path(record), "record"))
         for found in measure(
             model,
             texts,
@@ -83,14 +85,13 @@ def run(
             time.perf_counter,
             progress,
             None if kept is None else kept.done,
-            None if file is None else _writer(file, top),
+            None if of_pairs is None else _writer(of_pairs, top),
         ):
             runs.append(found)
             if kept is not None:
                 kept.add(found)
-    if record is not None:
-        with whole_file(Path(record)) as opened:
-            opened.writelines(_recorded(runs, question.shapes[0].gamma))
+        if of_rounds is not None:
+            of_rounds.writelines(_recorded(runs, question.shapes[0].gamma))
     rows = [RowShape(s.label, s.gamma, "" if s.is_chain else s.label, len(s.parents)) for s in question.shapes]
     exact = question.sampling.greedy and question.rule_name in LOSSLESS
     return measured(

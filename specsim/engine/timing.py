@@ -12,7 +12,7 @@ import numpy as np
 from specsim.accuracy.this_machine import DraftedRun, Measurements, cards_of, pass_seconds, predicted_speedup
 from specsim.catalog.calibration import runtime_card
 from specsim.catalog.dump import document_of
-from specsim.catalog.language_models import LanguageModel, language_model
+from specsim.catalog.language_models import LanguageModel
 from specsim.catalog.prompts import read_prompts
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.timing import TimingQuestion, memory_bytes, processor
@@ -293,8 +293,3 @@ def _card(record: Any) -> str:
 
 def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value not in ("", [], {}, None)}
-
-
-def default_model() -> LanguageModel:
-    """The model that this machine is timed with: the trained one."""
-    return language_model("smollm2")

@@ -149,7 +149,7 @@ def test_a_journal_goes_on_where_it_ended(run, tmp_path, monkeypatch):
     assert len(decoded) == 5
     code, _, err = run(*asked, "--seed", "3")
     assert code == 2
-    assert err == "Error: --journal: journal.jsonl belongs to another measurement: seed 0 and not 3.\n"
+    assert err == "Error: journal.jsonl: belongs to another measurement: seed 0 and not 3.\n"
 
 
 def test_prompts_of_a_user(run, tmp_path):
@@ -199,7 +199,7 @@ def test_csv_has_its_provenance_beside_it(run, tmp_path):
         (["--draft", "lookup", "--gamma", "1,2", "--record", "x"], "--record: a file takes the rounds of one drafter"),
         (["--draft", "lookup", "--pairs", "x"], "--pairs: at temperature 0 there are no probabilities to compare"),
         (["--draft", "lookup", "--pairs-top", "3"], "--pairs-top: it says nothing without a file of pairs."),
-        (["--draft", "lookup", "--journal", "broken.txt"], "--journal: broken.txt is no journal of measure"),
+        (["--draft", "lookup", "--journal", "broken.txt"], "broken.txt: is no journal of measure"),
         (["--draft", "lookup", "--prompts", "wrong.yaml"], "wrong.yaml, line 4, passage: no such passage."),
         (["--draft", "lookup", "--prompts", "wrong.jsonl"], "wrong.jsonl, line 2: not valid JSON"),
         (["--draft", "lookup", "--model", "broken.txt"], "--model: expected a GGUF file or a folder with safetensors"),
