@@ -108,8 +108,8 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="fewer repetitions, and 10^5 streamed rows and not 10^7")
     size = SMOKE if parser.parse_args().smoke else FULL
     for benchmark in (
-        point_of_a_sweep, simulated_position, best_trees, engine_step, rate_of_the_quick_answer, help_page,
-        first_answer, streamed_sweep,
+        point_of_a_sweep, simulated_position, best_trees, engine_step, rate_of_the_quick_answer, engine_pass,
+        help_page, first_answer, streamed_sweep,
     ):  # fmt: skip
         for result in benchmark(size):
             print(result, flush=True)
@@ -309,6 +309,30 @@ def seconds_of_a_rate(repeats: int) -> float:
 
     per_answer, per_yardstick = interleaved(repeats, answer, yardstick)
     return (per_answer / len(rates)) / (per_yardstick / (10 * ARRAY))
+
+
+def engine_pass(size: Size) -> Iterator[Result]:
+    """Passes of the reference engine over a model of 120 million weights, beside plain products with all of them."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        single, eight, products = pool.submit(seconds_of_passes, size.sweeps).result()
+    yield Result("pass of the engine, 1 token / numpy.dot of all weights", single / products, 1.5)
+    yield Result("the same of 8 tokens / of 1 token", eight / single, 2.6)
+
+
+def seconds_of_passes(repeats: int) -> list[float]:
+    """Medians of a pass of 1 and of 8 tokens at context 64, and of one row times every matrix, timed in turn."""
+    from specsim.cli.numerics import prepare_numpy
+
+    prepare_numpy()
+    import numpy as np
+
+    from specsim.reference.timing import Point, pass_task, products_task, time_in_turn
+    from specsim.reference.toys import toy
+
+    model = toy(vocabulary=49152, layers=30, hidden_size=576, heads=9, kv_heads=3)
+    tasks = [pass_task(model, Point(1, 1, 64)), pass_task(model, Point(1, 8, 64)), products_task(model)]
+    seconds = time_in_turn(tasks, repeats, time.perf_counter, np.random.default_rng(0))
+    return [float(value) for value in np.median(seconds, axis=1)]
 
 
 def help_page(size: Size) -> Iterator[Result]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from specsim.api.accuracy import calibrate, validate
     from specsim.api.cards import catalog_list
     from specsim.api.loads import capacity
+    from specsim.api.measuring import measure
     from specsim.api.planning import explain, optimal_gamma, resolve, sweep
     from specsim.api.trees import optimal_tree
     from specsim.errors import InputError, SpecsimError
@@ -31,6 +32,7 @@ _HOMES = {
     "SpecsimError": "specsim.errors",
     "explain": "specsim.api.planning",
     "fit": "specsim.api.acceptances",
+    "measure": "specsim.api.measuring",
     "optimal_gamma": "specsim.api.planning",
     "optimal_tree": "specsim.api.trees",
     "resolve": "specsim.api.planning",
@@ -51,6 +53,7 @@ __all__ = [
     "catalog_list",
     "explain",
     "fit",
+    "measure",
     "optimal_gamma",
     "optimal_tree",
     "resolve",

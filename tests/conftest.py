@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specsim.cli.numerics import prepare_numpy
+
+prepare_numpy()  # before numpy is imported
+
 import pytest
 
 from specsim.catalog.cards import card

@@ -97,4 +97,6 @@ def _unbounded(parameters: Parameters) -> Array:
 def _bounded(unbounded: Array, size: int, first: Array) -> Parameters:
     rows = unbounded[:, size:].reshape(len(unbounded), size, size - 1)
     law = np.broadcast_to(first, (len(unbounded), size))
-    return Parameters(1 / (1 + np.exp(-unbounded[:, :size])), _from_logits(rows), law)
+    # Beyond +-700 the exponential overflows, and nothing is told from 0 or 1 any more.
+    acceptance = 1 / (1 + np.exp(-np.clip(unbounded[:, :size], -700, 700)))
+    return Parameters(acceptance, _from_logits(rows), law)

@@ -44,11 +44,14 @@ class Counts:
         drafted: Drafted tokens of each round, shape (R,).
         accepted: Accepted tokens of each round, shape (R,).
         first: Whether the round is the first one of its request, shape (R,).
+        proposed: Drafts that there were where the drafter ran out of guesses, shape (R,); those it did not make count
+            as rejected. None where it never does.
     """
 
     drafted: IntArray
     accepted: IntArray
     first: NDArray[np.bool_]
+    proposed: IntArray | None = None
 
     @property
     def rounds(self) -> int:

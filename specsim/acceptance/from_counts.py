@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,12 +39,51 @@ _MOST_REGIMES = 3
 _BY_STRETCHES = "intervals of 90 % by bootstrap over stretches of the log"
 
 
+_ONE_RATE_WITHIN = 0.03
+"""One rate does where the formula for independent drafts keeps within this of the fit at every predicted length."""
+
+
 def from_counts(counts: Counts, regimes: int | None, replicates: int, generator: np.random.Generator) -> Fit:
     """The acceptance of a log: see ``fit``.
 
     Raises:
         CannotTell: If the log does not tell what was asked.
     """
+    found = _fitted(counts, regimes, replicates, generator)
+    return replace(found, found=(*found.found, *_one_rate(counts, found), *_ran_out(counts)))
+
+
+def _one_rate(counts: Counts, found: Fit) -> list[str]:
+    """Whether the formula for independent drafts would do, at the rate that gives the log's own mean."""
+    gamma = int(counts.drafted[0])
+    if not (counts.drafted == gamma).all():
+        return []
+    rate = rate_from_tokens_per_round(counts.tokens / counts.rounds, gamma)
+    apart = independent_tokens_per_round(rate, PREDICTED) / found.tokens_per_round - 1
+    most = int(np.abs(apart).argmax())
+    does = "suffices" if abs(apart[most]) <= _ONE_RATE_WITHIN else "does not suffice"
+    return [f"one rate {does}: with the same mean it is at most {apart[most]:+.1%} off, at gamma {PREDICTED[most]}"]
+
+
+def _ran_out(counts: Counts) -> list[str]:
+    """What is wrong with a rate over proposed drafts where a drafter ran out of guesses."""
+    if counts.proposed is None or (counts.proposed == counts.drafted).all():
+        return []
+    empty, less = counts.proposed == 0, counts.proposed < counts.drafted
+    examined = int((counts.accepted + (counts.accepted < counts.proposed)).sum())
+    rate = counts.accepted.sum() / examined
+    mean = counts.tokens / counts.rounds
+    given = float(independent_tokens_per_round(rate, counts.drafted).mean())
+    return [
+        f"{empty.mean():.1%} of the rounds had no draft and {(less & ~empty).mean():.1%} a shorter one than asked for; "
+        "what is missing counts as rejected, so use this acceptance without a hit rate",
+        f"accepted / examined over the proposed drafts alone is {rate:.4f}; as one rate it is rejected, since it gives "
+        f"{given:.3f} tokens per round where {mean:.3f} were recorded, {given / mean - 1:+.0%}",
+    ]
+
+
+def _fitted(counts: Counts, regimes: int | None, replicates: int, generator: np.random.Generator) -> Fit:
+    """The fit itself."""
     if counts.symbols == 0:
         raise CannotTell("nothing was drafted in any round: log rounds with drafts.")
     if counts.rounds < LEAST_ROUNDS:
@@ -116,7 +156,8 @@ def _in_regimes(counts: Counts, found: CountsFit, told: str, replicates: int, ge
             run = np.quantile(runs[:, k], INTERVAL)
             lines.append(
                 f"{name}: acceptance {parameters.acceptance[0, k]:.4f} ({probability[0]:.4f} to {probability[1]:.4f}), "
-                f"runs of {_run(parameters.transitions[0, k, k])} tokens ({run[0]:.1f} to {run[1]:.1f}), "
+                f"runs of {_run(parameters.transitions[0, k, k], counts.tokens)} tokens "
+                f"({run[0]:.1f} to {run[1]:.1f}), "
                 f"{share[0, k]:.1%} of the tokens"
             )
         rounds = chain.rounds([gamma])
@@ -138,8 +179,9 @@ def _lengths_told(counts: Counts) -> str:
     return str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
 
 
-def _run(stays: float) -> str:
-    return f"{1 / (1 - stays):.1f}" if stays < 1 else "all"
+def _run(stays: float, tokens: int) -> str:
+    """The mean run; one that is longer than the log is only known to be that."""
+    return f"{1 / (1 - stays):.1f}" if stays < 1 - 1 / tokens else f"more than {tokens}"
 
 
 def _shares_with_mean(counts: Counts, parameters: Parameters, share: Array, mean: Array) -> Array:

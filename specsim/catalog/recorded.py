@@ -170,6 +170,7 @@ def _checked(found: list[Found], told: list[str], gamma: int | None, parameter: 
             np.concatenate([part.drafted for part in parts]),
             np.concatenate([part.accepted for part in parts]),
             np.concatenate([part.first for part in parts]),
+            np.concatenate([part.proposed for part in parts]),
         )
         return Recorded(counts, tuple(told), remarks)
     if isinstance(found[0], Histogram):

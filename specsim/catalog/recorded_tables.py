@@ -14,6 +14,7 @@ from specsim.errors import nearest, shown
 
 _LONGEST = 1000
 _STEPS = ("per_step_accepted", "per_step_drafted")
+_BOTH = {"drafted", "gamma"}
 _HISTOGRAMS = "acceptance_histogram_by_draft_length"
 
 
@@ -23,22 +24,24 @@ class _Order:
     def __init__(self) -> None:
         self.accepted: list[int] = []
         self.drafted: list[int] = []
+        self.proposed: list[int] = []
         self.first: list[bool] = []
 
-    def add(self, accepted: list[int], drafted: list[int], new: bool = True) -> None:
+    def add(self, accepted: list[int], drafted: list[int], new: bool = True, asked: list[int] | None = None) -> None:
         self.first += [new and index == 0 for index in range(len(accepted))]
         self.accepted += accepted
-        self.drafted += drafted
+        self.proposed += drafted
+        self.drafted += drafted if asked is None else asked
 
     def rounds(self) -> Rounds:
-        return Rounds(np.array(self.drafted), np.array(self.accepted), np.array(self.first))
+        return Rounds(np.array(self.drafted), np.array(self.accepted), np.array(self.first), np.array(self.proposed))
 
 
 def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
     """Counts of JSON lines, or of one JSON document: a list of requests, or one.
 
     A request is a list of accepted counts, or a mapping with ``accepted`` and ``drafted`` (numbers or lists), or holds
-    vLLM's ``speculative_decoding`` metrics.
+    vLLM's ``speculative_decoding`` metrics. With ``gamma`` beside ``drafted`` a drafter may run out of guesses.
     """
     entries = _entries(file, text)
     order, histograms, request = _Order(), list[Histogram](), object()
@@ -62,8 +65,9 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
             raise fault(file, line, message)
         one = isinstance(accepted, int) and not isinstance(accepted, bool)
         made, given = _pair(file, line, accepted, drafted)
+        asked = _asked(file, line, entry["gamma"], given) if isinstance(entry, dict) and set(entry) >= _BOTH else None
         same = one and (entry.get("request") if isinstance(entry, dict) else None) == request
-        order.add(made, given, new=not same)
+        order.add(made, given, not same, asked)
         request = (entry.get("request") if isinstance(entry, dict) else None) if one else object()
     if histograms and order.accepted:
         raise fault(file, 1, "some requests have their counts in order and others a histogram: keep one sort.")
@@ -163,6 +167,18 @@ def _pair(file: str, line: int, accepted: Any, drafted: Any, field: str = "accep
     return made, given
 
 
+def _asked(file: str, line: int, gamma: Any, drafted: list[int]) -> list[int]:
+    """What was asked for in each round, no less than what was drafted."""
+    asked = _whole_numbers(file, line, gamma, "gamma", _LONGEST)
+    asked = asked if isinstance(gamma, list) else asked * len(drafted)
+    if len(asked) != len(drafted):
+        raise fault(file, line, f"{len(asked)} draft lengths are asked for in {len(drafted)} rounds.", "gamma")
+    for count, most in zip(drafted, asked, strict=True):
+        if count > most:
+            raise fault(file, line, f"{count} tokens drafted where {most} were asked for.", "drafted")
+    return asked
+
+
 def _whole_numbers(file: str, line: int, value: Any, field: str, most: int | None) -> list[int]:
     values = value if isinstance(value, list) else [value]
     for entry in values:
@@ -178,8 +194,8 @@ _COLUMNS = ("accepted", "drafted", "gamma", "request", "rounds", "position", "ra
 def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
     """Rows of a CSV file with a header.
 
-    ``accepted``, and ``drafted`` or ``gamma``, and ``request``: rounds in their order. ``accepted`` and ``rounds``: a
-    histogram. ``position`` and ``rate``, and ``rounds``: rates by position.
+    ``accepted``, and ``drafted`` or ``gamma`` or both, and ``request``: rounds in their order. ``accepted`` and
+    ``rounds``: a histogram. ``position`` and ``rate``, and ``rounds``: rates by position.
     """
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     names = [str(name).strip() for name in reader.fieldnames or ()]
@@ -207,7 +223,8 @@ def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
     for line, row in rows:
         drafted = _whole(file, line, row, lengths) if lengths is not None else gamma
         made, given = _pair(file, line, _whole(file, line, row, "accepted"), drafted)
-        order.add(made, given, new=row.get("request") != request)
+        asked = _asked(file, line, _whole(file, line, row, "gamma"), given) if set(names) >= _BOTH else None
+        order.add(made, given, row.get("request") != request, asked)
         request = row.get("request")
     return order.rounds()
 

@@ -14,11 +14,15 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Rounds in their order: drafted and accepted tokens, and which round is the first of its request."""
+    """Rounds in their order: drafted and accepted tokens, and which round is the first of its request.
+
+    Where a log says both what was asked for and what was proposed, ``drafted`` is the former, ``proposed`` the latter.
+    """
 
     drafted: IntArray
     accepted: IntArray
     first: NDArray[np.bool_]
+    proposed: IntArray
     remarks: tuple[str, ...] = ()
     what: str = "counts in their order"
 

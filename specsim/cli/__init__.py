@@ -34,6 +34,7 @@ COMMANDS = {
         "specsim.cli.capacity",
         "Accelerators, latency and cost for a load, with and without speculation.",
     ),
+    "measure": ("specsim.cli.measure", "Speculative decoding that really runs, on a small engine: what it accepts."),
     "validate": ("specsim.cli.validate", "Predictions against published measurements."),
     "calibrate": ("specsim.cli.calibrate", "Constants of a runtime from benchmark results."),
     "catalog": ("specsim.cli.catalog", "What is known: accelerators, models, runtimes, scenarios."),

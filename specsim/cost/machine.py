@@ -56,7 +56,7 @@ class Machine:
     def compute_efficiency(self, rate: str | None) -> float:
         """Share of a dense rate, by its name, that large matrix products reach."""
         kernels = self.kernels
-        narrow = None if rate in ("bf16", "fp16") else kernels.compute_efficiency_8bit
+        narrow = None if rate in ("fp32", "bf16", "fp16") else kernels.compute_efficiency_8bit
         return narrow or kernels.compute_efficiency
 
     def attention_memory_efficiency(self, kv_bytes_per_value: float) -> float:

@@ -5,6 +5,8 @@
     exchange    see ``exchanges``
     pass        sum over operators + layers * t_layer + t_step
 
+Where a card has a ``several_rows_efficiency`` a matrix product of more than one row reaches that share of e_m.
+
 The 4-norm is the smooth corner that matrix kernels show between their two limits (m of 128 to 256 loses 15 to
 25 percent to the sharp one); attention overlaps its reads with its arithmetic and keeps the sharp corner.
 With ``aggregation: step`` the two limits are taken once, over the whole pass.
@@ -219,6 +221,8 @@ def operator_time(operator: Operator, of: Pass, machine: Machine) -> OperatorTim
     stored, activations = operator.stored_bytes, operator.activation_bytes if runtime.activations else NOTHING
     rate = machine.bytes_per_second(operator, of.served.kv_bytes_per_value)
     memory = stored / rate + activations / rate
+    if operator.kind == "matrix" and kernels.several_rows_efficiency < 1:
+        memory = memory / np.where(operator.rows > 1, kernels.several_rows_efficiency, 1.0)
     rate = machine.operations_per_second(operator, of.served.precision)
     compute = _whole_units(operations, operator, machine.hardware.matrix_rows) / rate
     fixed = {"matrix": kernels.matrix_overhead_seconds, "attention": kernels.attention_overhead_seconds}

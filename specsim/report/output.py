@@ -15,10 +15,11 @@ from specsim.errors import Fault, InputError, Place
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
+def whole_file(path: Path, parameter: str = "output") -> Iterator[IO[str]]:
     """A text file that replaces ``path`` once it is complete, and leaves no trace if it is not.
 
-    A link is followed and a file that exists keeps its permissions; devices, pipes and folders are left alone.
+    A link is followed and a file that exists keeps its permissions; devices, pipes and folders are left alone. Faults
+    name the parameter that the path was given as.
 
     Raises:
         InputError: If the file cannot be written there.
@@ -26,11 +27,11 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     try:
         target = path.resolve(strict=False)
         if target.exists() and not target.is_file():
-            raise InputError(_fault(path, "it is no regular file"))
+            raise InputError(_fault(path, "it is no regular file", parameter))
         mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
     except (OSError, RuntimeError) as error:
-        raise InputError(_fault(path, _reason(error))) from None
+        raise InputError(_fault(path, _reason(error), parameter)) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
@@ -39,7 +40,7 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise InputError(_fault(path, _reason(error))) from None
+            raise InputError(_fault(path, _reason(error), parameter)) from None
         raise
 
 
@@ -54,8 +55,8 @@ def _reason(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else "links lead in a circle"
 
 
-def _fault(path: Path, why: str) -> Fault:
-    return Fault(f"cannot write {path}: {why}.", Place(parameter="output"))
+def _fault(path: Path, why: str, parameter: str) -> Fault:
+    return Fault(f"cannot write {path}: {why}.", Place(parameter=parameter))
 
 
 @contextmanager

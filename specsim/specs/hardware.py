@@ -79,6 +79,8 @@ class Kernels(Card):
         compute_efficiency: Share of the dense peak that a large matrix product reaches (e_c).
         memory_efficiency_8bit: Share of the bandwidth that products in 8 and 4 bits reach; as of 16 if absent.
         attention_memory_efficiency_8bit: Share of the bandwidth with a cache of 8 bits; as with 16 if absent.
+        several_rows_efficiency: Share of e_m left where a product has several rows: libraries on a CPU rearrange a
+            matrix before they multiply it with more than one.
         compute_efficiency_8bit: Share of the dense peak of 8 and 4 bits; as of 16 if absent.
         weight_only_8bit_efficiency: Share of e_m left where weights of 8 bits are widened on the way.
         weight_only_4bit_efficiency: The same for weights of 4 bits; in between by the number of bits.
@@ -94,6 +96,7 @@ class Kernels(Card):
     memory_efficiency_8bit: Fraction | None = None
     attention_memory_efficiency_8bit: Fraction | None = None
     compute_efficiency_8bit: Fraction | None = None
+    several_rows_efficiency: Fraction = 1.0
     weight_only_8bit_efficiency: Fraction = 1.0
     weight_only_4bit_efficiency: Fraction = 1.0
     link_efficiency: Fraction = 1.0

@@ -47,18 +47,21 @@ class Precision:
     @property
     def narrow_activations(self) -> bool:
         """Whether products take activations of fewer than 16 bits, where the hardware has such a rate."""
-        return self.rate not in ("16bit", "bf16", "fp16")
+        return self.narrow and self.rate not in ("16bit", "bf16", "fp16")
 
 
 _LINEAR: frozenset[Module] = frozenset({"attention", "mlp", "experts"})
 _WITH_HEAD: frozenset[Module] = _LINEAR | {"head"}
 _WITH_TABLES: frozenset[Module] = _WITH_HEAD | {"embedding"}
 _FEED_FORWARD: frozenset[Module] = frozenset({"mlp", "experts"})
+_EVERYTHING: frozenset[Module] = _WITH_TABLES | {"router", "small"}
 _NOTHING: frozenset[Module] = frozenset()
 
 PRECISIONS = {
     precision.name: precision
     for precision in (
+        # Everything has 32 bits, also what other formats leave at 16.
+        Precision("fp32", 32.0, "fp32", _EVERYTHING),
         Precision("bf16", 16.0, "bf16", _NOTHING),
         Precision("fp16", 16.0, "fp16", _NOTHING),
         # One fp32 scale for a block of 128 x 128 weights (DeepSeek-V3); a scale for a channel takes no more.
@@ -84,7 +87,7 @@ PRECISIONS = {
     )
 }
 
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+KV_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 """Bytes of one cached value by the name of its format; scales are too few to count."""
 
 

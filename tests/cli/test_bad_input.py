@@ -305,14 +305,65 @@ OPTIONS_OF["calibrate"] = {
     "--without": [("", "no measurement has the source"), ("vllm", "no measurement has the source")],
     "--aliases": [],
     "--name": [],
+    "--model": [("toy", "it says nothing where no machine is timed")],
+    "--cards": [(".", "it says nothing where no machine is timed")],
+    "--threads": [("1", "it says nothing where no machine is timed")],
     "--format": NO_FORMAT,
     "--output": [*NO_OUTPUT[:1], *NO_OUTPUT[3:]],
 }
+NO_WHOLE_NUMBER = [(value, "expected a whole number") for value in ("", "0", "-1", "1.5", "x", "true", "1,2", "[1]")]
+NOT_TIMED = [(value, "it says nothing where no passes are timed") for value in ("1", "x", "")]
+OPTIONS_OF["measure"] = {
+    "--model": [("", "no such model"), ("toi", "Nearest: toy"), ("missing.gguf", "no such model")],
+    "--draft": [
+        ("", "unknown drafter"), ("lokup", "Nearest: lookup"), ("noise:-1", "expected noise:0.1"),
+        ("noise:x", "expected noise:0.1"), ("noise:.nan", "expected noise:0.1"), ("bits:0", "expected bits:3"),
+        ("bits:2.5", "expected bits:3"), ("layers:0", "expected layers:20"), ("layers:3", "asks for layer 3"),
+        ("skip:2..9", "asks for layer 9"), ("skip:", "expected skip:11..20"), ("counts:1", "expected counts:3"),
+        ("suffix:0", "expected suffix:2"), ("lookup:0", "expected lookup:3..1"), ("same:1", "expected same"),
+        ("+", "unknown drafter"), ("lookup+layers:9", "asks for layer 9"),
+    ],
+    "--gamma": [(value, "expected") for value in ("", "0", "-1", "1.5", "x", "true", "65", "4..2")],
+    "--tree": [
+        ("", "expected a tree"), ("<>", "expected a tree"), ("<2,0>", "widths of at least 1"), ("x", "expected a tree"),
+        ("<300>", "at most 256 nodes"), ("0,1", "begins with -1"), ("-1,1", "before it"), ("-1,-1", "before it"),
+    ],
+    "--temperature": [(value, "expected a number from 0") for value in ("", "-1", "x", ".nan", ".inf", "true", "50%")],
+    "--top-k": NO_WHOLE_NUMBER,
+    "--top-p": [(value, "expected a number") for value in ("", "0", "1.1", "x", ".nan", "90%")],
+    "--rule": [("", "unknown ''"), ("standrd", "Nearest: standard"), ("Standard", "Nearest: standard")],
+    "--lenience": [(value, "expected a number") for value in ("", "0", "1.5", "x", ".nan", "50%")],
+    "--candidates": [("", "unknown ''"), ("sample", "Nearest: sampled")],
+    "--prompts": [
+        ("", "no such file or kind"), ("prose,cod", "Nearest: code"), ("missing.txt", "no such file or kind"),
+        ("folder.yaml", "no such file or kind"), ("binary.yaml", "binary.yaml"), ("tab.yaml", "tab.yaml"),
+        ("other-kind.yaml", "expected format: 1 and kind: prompts"),
+    ],
+    "--limit": NO_WHOLE_NUMBER,
+    "--tokens": NO_WHOLE_NUMBER,
+    "--seed": [(value, "expected a whole number") for value in ("", "-1", "1.5", "x", "true", "9" * 30)],
+    "--by": [("", "unknown ''"), ("texts", "Nearest: text")],
+    "--record": [("missing/r.jsonl", "No such file or directory"), ("folder.yaml", "no regular file")],
+    "--pairs": [("p.jsonl", "at temperature 0 there are no probabilities")],
+    "--pairs-top": [("8", "it says nothing without a file of pairs")],
+    "--journal": [
+        ("missing/j.jsonl", "No such file or directory"), ("folder.yaml", "Is a directory"),
+        ("list.yaml", "is no journal of measure"),
+    ],
+    "--batch": NOT_TIMED,
+    "--width": NOT_TIMED,
+    "--context": NOT_TIMED,
+    "--repeats": NOT_TIMED,
+    "--threads": [(value, "expected a whole number from 1 to 1024") for value in ("", "0", "-1", "1.5", "x", "²")],
+    "--format": NO_FORMAT,
+    "--output": NO_OUTPUT,
+}  # fmt: skip
 COMPLETE = {
     "sweep": ["sweep", "--config", "quickstart"],
     "validate": ["validate"],
     "calibrate": ["calibrate"],
     "rules": ["rules", "--target-probs", "0.6,0.4", "--draft-probs", "0.8,0.2"],
+    "measure": ["measure", "--draft", "lookup", "--limit", "1", "--tokens", "5"],
 }
 """Commands that ask something else than a question about one machine."""
 SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one server")
@@ -331,7 +382,8 @@ SAID_WITHOUT_OPTION = ("exceeds the target's", "is faster than", "more than one 
 )
 def test_a_wrong_value_of_an_option(refused, command, option, value, words):
     question = COMPLETE.get(command) or asked(command, **({"acceptance": None} if option == "--ranks" else {}))
-    err = refused(*question, option, value) if option != "--draft" else refused(*asked(command, draft=value))
+    replaced = option == "--draft" and command not in COMPLETE
+    err = refused(*asked(command, draft=value)) if replaced else refused(*question, option, value)
     assert words in err
     named = (option, "--target", "--draft") if "does not divide" in words else (option,)
     file = value.rpartition(":")[2]

@@ -140,6 +140,58 @@ def test_lines_without_drafts_are_passed_over(run):
     assert run("v.log", v_log=f"{nothing}\n{LINE}\n")[0] == 0
 
 
+def lookup_log(rounds=3000):
+    """Rounds of a drafter that finds something in stretches: what was asked for, proposed and accepted."""
+    chain = RegimeChain.of([0.9, 0.02], runs_to_transitions([12, 12]))
+    accepted, generator = (
+        simulate_log(chain, 4, rounds, 1, np.random.default_rng(4))[0].reshape(-1),
+        np.random.default_rng(5),
+    )
+    # Half of the rounds that accept nothing had nothing to offer; others ran out where they would have been rejected.
+    empty = (accepted == 0) & (generator.random(len(accepted)) < 0.5)
+    short = (accepted > 0) & (accepted < 4) & (generator.random(len(accepted)) < 0.3)
+    proposed = np.where(empty, 0, np.where(short, accepted, 4))
+    return accepted, proposed
+
+
+def test_drafts_that_were_asked_for_and_not_made_count_as_rejected(run):
+    accepted, proposed = lookup_log()
+    line = {"accepted": accepted.tolist(), "drafted": proposed.tolist()}
+    code, with_gamma, _ = run("a.jsonl", a_jsonl=json.dumps({**line, "gamma": 4}))
+    assert code == 0
+    whole = {"accepted": accepted.tolist(), "drafted": 4}
+    _, as_rejected, _ = run("b.jsonl", b_jsonl=json.dumps(whole))
+    columns = [line for line in with_gamma.splitlines() if line.split()[-1:] in (["yes"], ["no"])]
+    assert columns == [line for line in as_rejected.splitlines() if line.split()[-1:] in (["yes"], ["no"])]
+    assert f"{(proposed == 0).mean():.1%} of the rounds had no draft" in with_gamma
+    assert "one rate does not suffice: with the same mean it is at most" in with_gamma
+    examined = (accepted + (accepted < proposed)).sum()
+    assert f"accepted / examined over the proposed drafts alone is {accepted.sum() / examined:.4f}" in with_gamma
+    assert "as one rate it is rejected" in with_gamma
+    rows = "\n".join(f"{a},{p},4" for a, p in zip(accepted, proposed, strict=True))
+    _, from_csv, _ = run("c.csv", c_csv="accepted,drafted,gamma\n" + rows)
+    assert [line for line in from_csv.splitlines() if line.split()[-1:] in (["yes"], ["no"])] == columns
+
+
+def test_one_rate_suffices_where_drafts_are_independent(run):
+    drawn = np.random.default_rng(0).geometric(0.4, 4000) - 1
+    _, out, _ = run("a.jsonl", a_jsonl=json.dumps({"accepted": np.minimum(drawn, 4).tolist(), "drafted": 4}))
+    assert "one rate suffices: with the same mean it is at most" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"accepted": [1], "drafted": [3], "gamma": 2}, "drafted: 3 tokens drafted where 2 were asked for."),
+        ({"accepted": [1, 1], "drafted": 2, "gamma": [2]}, "gamma: 1 draft lengths are asked for in 2 rounds."),
+        ({"accepted": [1], "drafted": 2, "gamma": "x"}, "gamma: expected whole numbers from 0 to 1000, found 'x'."),
+    ],
+)
+def test_what_was_asked_for_is_checked(run, line, message):
+    code, _, err = run("a.jsonl", a_jsonl=json.dumps(line))
+    assert (code, err) == (2, f"Error: a.jsonl, line 1, {message}\n")
+
+
 def test_the_table_says_what_was_found_assumed_and_extrapolated(run):
     code, out, _ = run("survival=0.75,0.60,0.50,0.41")
     lines = out.splitlines()

@@ -9,8 +9,8 @@ from specsim.catalog import library
 def test_exported_names():
     assert specsim.__all__ == [
         "Explanation", "InputError", "SpecsimError", "Table", "__version__", "calibrate", "capacity",
-        "catalog_list",
-        "explain", "fit", "optimal_gamma", "optimal_tree", "resolve", "rules", "simulate", "sweep", "validate",
+        "catalog_list", "explain", "fit", "measure", "optimal_gamma", "optimal_tree", "resolve", "rules", "simulate",
+        "sweep", "validate",
     ]  # fmt: skip
     assert dir(specsim) == sorted(specsim.__all__)
     for name in specsim.__all__:

@@ -1,0 +1,162 @@
+"""``specsim.measure`` and what its command needs: questions, answers, how long they take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from specsim.catalog.language_models import language_model
+from specsim.catalog.measuring import MeasureQuestion, ask_measure
+from specsim.catalog.timing import TimingQuestion, ask_timing
+from specsim.engine import measuring, timing
+from specsim.engine.measuring import Progress
+from specsim.report.measured import Measured
+from specsim.report.table import Table
+
+
+def measure(
+    *,
+    draft: Any,
+    model: Any = None,
+    gamma: Any = None,
+    tree: Any = None,
+    temperature: Any = None,
+    top_k: Any = None,
+    top_p: Any = None,
+    rule: Any = None,
+    lenience: Any = None,
+    candidates: Any = None,
+    prompts: Any = None,
+    limit: Any = None,
+    tokens: Any = None,
+    seed: Any = None,
+    by: Any = None,
+    record: str | Path | None = None,
+    pairs: str | Path | None = None,
+    pairs_top: Any = None,
+    journal: str | Path | None = None,
+) -> Table:
+    """Speculative decoding that really runs, on a small engine in numpy: what was accepted, and what it took.
+
+    One row for each drafter and shape. ``tokens_per_round`` with the ends of its interval of 90 %; ``acceptance_rate``,
+    accepted / examined; ``accepted_k``, the share of rounds that accept exactly k drafts; ``survival_j``, of those that
+    accept the j-th; times of proposal, verification and repair per round; ``speedup`` over plain decoding of the same
+    texts; ``same_output``, how many greedy outputs are the target's own.
+
+    Args:
+        draft: One drafter or several, such as ``"noise:0.1"``, ``"lookup:3..1"`` or ``"lookup+layers:25"``.
+        model: ``"toy"``, ``"smollm2"``, the path of a GGUF file, or that of a local Hugging Face folder.
+        gamma: Draft lengths; 4, unless trees are given.
+        tree: Trees such as ``"<2,2,1>"`` or a list of parents.
+        temperature: Of target and draft; 0.
+        top_k: Keep so many tokens, on both sides.
+        top_p: Keep the most probable tokens up to this probability, on both sides.
+        rule: ``standard``, ``naive``, ``block``, ``typical`` or ``lenience``.
+        lenience: Of the rule ``lenience``; 0.5.
+        candidates: How a model's candidates are chosen: ``sampled``, ``without-replacement``, ``most-probable``.
+        prompts: A file, or kinds of the built-in prompts; all of these.
+        limit: Only so many prompts.
+        tokens: Most tokens of each output; 100.
+        seed: Of everything random; 0.
+        by: A row for each ``draft``, ``kind``, ``sort`` or ``text``.
+        record: Path for ordered counts as JSON lines, which ``fit`` reads.
+        pairs: Path for target's and draft's probabilities where drafts were tried, as JSON lines.
+        pairs_top: So many of the most probable tokens of each; 8.
+        journal: Path of a file from which a measurement that was stopped goes on.
+
+    Raises:
+        InputError: With one fault for everything that is wrong.
+
+    >>> table = measure(draft="same", gamma=3, prompts="code", limit=1, tokens=21)
+    >>> float(table["tokens_per_round"][0]), int(table["same_output"][0])
+    (4.0, 1)
+    """
+    question = measure_question(
+        draft=draft,
+        model=model,
+        gamma=gamma,
+        tree=tree,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        rule=rule,
+        lenience=lenience,
+        candidates=candidates,
+        prompts=prompts,
+        limit=limit,
+        tokens=tokens,
+        seed=seed,
+        by=by,
+    )
+    return measured(question, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal).table
+
+
+def measure_question(**options: Any) -> MeasureQuestion:
+    """The question of ``measure``, checked, with its model."""
+    return ask_measure(**options)
+
+
+def measured(
+    question: MeasureQuestion,
+    progress: Progress = None,
+    *,
+    record: str | Path | None = None,
+    pairs: str | Path | None = None,
+    pairs_top: Any = None,
+    journal: str | Path | None = None,
+) -> Measured:
+    """The answer to a question of ``measure``; ``progress`` is told how many tokens were decoded.
+
+    Raises:
+        InputError: If a file cannot be written, or belongs to another measurement.
+    """
+    return measuring.run(question, progress, record=record, pairs=pairs, pairs_top=pairs_top, journal_file=journal)
+
+
+def measured_tokens(question: MeasureQuestion) -> int:
+    """Most tokens that a question of ``measure`` decodes."""
+    return measuring.most_tokens(question)
+
+
+def measure_document(question: MeasureQuestion) -> dict[str, Any]:
+    """A question of ``measure`` as a document, for the provenance beside its rows."""
+    return measuring.document(question)
+
+
+def timing_question(**options: Any) -> TimingQuestion:
+    """The question of ``measure --timing``, checked, with its model."""
+    return ask_timing(**options)
+
+
+def timed(question: TimingQuestion, progress: Progress = None) -> Table:
+    """Medians of the engine's own passes; ``progress`` is told of every pass."""
+    return timing.timing_table(question, progress)
+
+
+def timed_passes(question: TimingQuestion) -> int:
+    """How many passes a question of ``measure --timing`` times."""
+    return timing.timing_runs(question)
+
+
+def calibrate_this_machine(
+    model: str | Path | None = None, name: str | None = None, progress: Progress = None
+) -> timing.ThisMachine:
+    """Cards of the machine that this runs on, from passes of 1, 4 and 16 tokens at context 64.
+
+    The table holds what these cards predict of wider passes at context 512, of a draft step and of two speedups, beside
+    what the same process measured.
+
+    Args:
+        model: What runs: ``"smollm2"``, ``"toy"``, or the path of a model.
+        name: What the cards are called; ``this-machine``.
+        progress: Is told of every pass and text.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    return timing.this_machine(language_model(str(model or "smollm2")), name or "this-machine", progress=progress)
+
+
+def machine_steps() -> int:
+    """Passes and texts that ``calibrate_this_machine`` tells of."""
+    return timing.machine_steps()
