@@ -61,7 +61,7 @@ class _LateGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from specsim.errors import nearest
 
-            ctx.fail(f"no such command {args[0]!r}. {nearest(args[0], list(COMMANDS))}")
+            ctx.fail(f"no such command {args[0]!r}. {nearest(args[0], list(COMMANDS), list_all_up_to=len(COMMANDS))}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
