@@ -102,7 +102,7 @@ def test_expected_length_by_coverage(shape, nodes, tokens):
 
 
 def test_widening_the_first_level_pays_more_than_widening_the_third():
-    """The lecture's toy: the first guess is right in 39.2 %, one of five in 81.7 %; measured 1.63 to 2.34, 1.65 to 1.75."""
+    """The lecture's toy: the first guess is right in 39.2 %, one of five in 81.7 %; 1.63 to 2.34, 1.65 to 1.75."""
     others = (0.817 - 0.392) / 4
     chain = chain_of((0.392, others, others, others, others))
     found = {shape: rounds_of_tree(chain, read_shape(shape)).tokens_per_round
