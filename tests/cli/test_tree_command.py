@@ -146,6 +146,23 @@ def test_regimes_are_searched_and_the_gap_is_told(run, tmp_path):
     assert float(row["speedup"]) > float(row["chain_speedup"])
 
 
+def test_ranks_along_the_context_are_searched_without_a_bound(run, tmp_path):
+    path = tmp_path / "x.yaml"
+    entry = "  - {{context_length: {}, acceptance: 'ranks={}'}}\n"
+    path.write_text("kind: context\ntable:\n" + entry.format(256, "0.7,0.1") + entry.format(1024, "0.4,0.3"), "utf-8")
+    arguments = ("optimal-tree", *CARDS, "--acceptance", path, "--batch", "1", "--context", "256,640,1024")
+    rows = rows_of(run(*arguments, "--format", "csv"))
+    assert [row["speedup_bound"] for row in rows] == ["", "", ""]
+    tokens = [float(row["tokens_per_round"]) for row in rows]
+    # At the ends of the table the answer is that of the entry by itself.
+    for row, ranks in ((rows[0], "0.7,0.1"), (rows[2], "0.4,0.3")):
+        alone = rows_of(run("optimal-tree", *CARDS, "--ranks", ranks, "--batch", "1", "--context",
+                            row["context_length"], "--format", "csv"))[0]  # fmt: skip
+        assert (row["tree"], float(row["speedup"])) == (alone["tree"], pytest.approx(float(alone["speedup"])))
+    assert min(tokens) > 2
+    assert "no bound is known" in run(*arguments)
+
+
 @pytest.mark.parametrize("rule", ["multi-step", "without-replacement", "naive", "top-k", "greedy"])
 def test_ranks_from_paired_probabilities(run, tmp_path, rule):
     path = tmp_path / "pairs.yaml"
