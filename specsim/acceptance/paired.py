@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 SAMPLES = 64
 """Sequences of rejected candidates that are sampled at each position where there are too many to sum over."""
 
+_AT_ONCE = 16
+"""Positions whose sequences of rejected candidates are held in memory at the same time."""
+
 _SEED = 0
 
 
@@ -32,18 +35,29 @@ def ranks_of_pairs(spec: Paired, count: int) -> Array:
     Exact at each position; without replacement, where there are too many sequences of rejected candidates, from
     ``SAMPLES`` of them, the same ones every time.
     """
-    target, draft = probabilities(spec)
-    tokens = target.shape[-1]
-    within = min(count, tokens) if spec.verification in ("top-k", "greedy", "without-replacement") else count
-    if within > most_candidates(spec.verification, tokens):
-        generator = np.random.default_rng(_SEED)
-        each = [
-            estimated_without_replacement(p, q, within, generator, SAMPLES) for p, q in zip(target, draft, strict=True)
-        ]
-        ranks = np.array(each).mean(0)
-    else:
-        ranks = RULES[spec.verification](target, draft, within).ranks.mean(0)
-    return np.concatenate([ranks, np.zeros(count - within)])
+    return ranks_at_positions(spec.verification, *probabilities(spec), count).mean(0)
+
+
+def ranks_at_positions(rule: str, target_probs: Array, draft_probs: Array, count: int) -> Array:
+    """Acceptance by rank at each position, shape (positions, tokens) of both to (positions, count).
+
+    Without replacement it is estimated where ``is_estimated`` says so.
+    """
+    tokens = target_probs.shape[-1]
+    within = min(count, tokens) if rule in ("top-k", "greedy", "without-replacement") else count
+    generator, each = np.random.default_rng(_SEED), []
+    for start in range(0, len(target_probs), _AT_ONCE):
+        p, q = target_probs[start : start + _AT_ONCE], draft_probs[start : start + _AT_ONCE]
+        if is_estimated(rule, tokens, within):
+            each.append(estimated_without_replacement(p, q, within, generator, SAMPLES))
+        else:
+            each.append(RULES[rule](p, q, within).ranks)
+    return np.pad(np.concatenate(each), ((0, 0), (0, count - within)))
+
+
+def is_estimated(rule: str, tokens: int, count: int) -> bool:
+    """Whether there are too many sequences of rejected candidates to sum over."""
+    return rule == "without-replacement" and min(count, tokens) > most_candidates(rule, tokens)
 
 
 def most_probable_candidates(spec: Paired, width: int) -> tuple[Array, Array]:

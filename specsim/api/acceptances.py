@@ -18,17 +18,23 @@ from specsim.catalog.dump import document_of
 from specsim.catalog.fitting import FitQuestion, ask_fit
 from specsim.catalog.simulation import SimulationQuestion, ask_simulation
 from specsim.catalog.strict_yaml import write_yaml
-from specsim.catalog.verification import ask_rules
+from specsim.catalog.verification import RuleQuestion, ask_pairs, ask_rules
 from specsim.errors import Fault, InputError, Place
 from specsim.report.fitted import FittedAcceptance, fitted
-from specsim.report.several_candidates import several_candidates
+from specsim.report.several_candidates import over_positions, several_candidates
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table
 from specsim.specs.acceptance import Regimes
 
 
 def rules(
-    *, target_probs: Any, draft_probs: Any, rule: Any = None, candidates: Any = None, lenience: Any = None
+    *,
+    target_probs: Any = None,
+    draft_probs: Any = None,
+    pairs: Any = None,
+    rule: Any = None,
+    candidates: Any = None,
+    lenience: Any = None,
 ) -> Table:
     """What verification rules accept and emit, exactly, and how far that is from the target.
 
@@ -43,6 +49,8 @@ def rules(
             (tokens,); of several positions ``"0.6,0.4;0.5,0.5"``, or shape (positions, tokens). Positions do not depend
             on the tokens before them. A sum within 1e-6 of 1 is brought to 1.
         draft_probs: The draft's, same shape.
+        pairs: In place of both, the path of a YAML file of kind ``paired``: acceptance by rank is then the mean over
+            its positions, with its standard error, and there is no law.
         rule: One name, or several; every rule if left out.
         candidates: How many candidates there are for one position: then the rules are those of
             ``specsim.acceptance.candidates``, ``rank_1``, ``rank_2``, ... are the probabilities that the first, second,
@@ -56,6 +64,13 @@ def rules(
     >>> table["output_1"].round(12).tolist(), table["verdict"].tolist()
     ([0.6, 0.72], ['lossless', 'wrong'])
     """
+    if pairs is not None:
+        given = {"target_probs": target_probs, "draft_probs": draft_probs, "lenience": lenience}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            message = f"it stands in place of probabilities of one position: leave {wrong[0]} out."
+            raise InputError(Fault(message, Place(parameter="pairs")))
+        return _rules_over_pairs(ask_pairs(pairs, rule, candidates))
     question = ask_rules(target_probs, draft_probs, rule, lenience, candidates)
     if question.candidates is not None:
         return several_candidates(question.target_probs[0], question.draft_probs[0], question.candidates,
@@ -78,6 +93,11 @@ def rules(
         columns["_".join(["output", *(str(token + 1) for token in outcome)])] = laws[:, index]
     assumed = (*question.assumed, *verification.conventions(names, positions, question.lenience))
     return Table(columns, (len(names),), assumed)
+
+
+def _rules_over_pairs(question: RuleQuestion) -> Table:
+    count = question.candidates or 1
+    return over_positions(question.target_probs, question.draft_probs, count, question.rules, question.assumed)
 
 
 def simulate(

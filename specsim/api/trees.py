@@ -12,6 +12,7 @@ from specsim.planning.rounds import plan
 from specsim.planning.tree_search import Limits, tree_blocks
 from specsim.report.columns import Answer, beside_chains, rows
 from specsim.report.notes import notes_of, notes_of_search
+from specsim.report.simulated import Progress
 from specsim.report.table import Table, joined
 
 DEFAULT_MAX_NODES, DEFAULT_MAX_BRANCHES = 64, 8
@@ -62,6 +63,12 @@ class TreeQuestion:
     resolution: Resolution
     limits: Limits
 
+    @property
+    def points(self) -> int:
+        """Batches and contexts at which trees are searched for, of all drafters."""
+        scenarios = self.resolution.scenarios
+        return sum(len(s.drafts) * len(s.grid.batch_size) * len(s.grid.context_length) for s in scenarios)
+
 
 def tree_question(
     batch_size: Any, context_length: Any, max_nodes: Any, max_depth: Any, max_branches: Any, **options: Unpack[Options]
@@ -77,13 +84,21 @@ def tree_question(
     return TreeQuestion(resolution, limits)
 
 
-def tree_rows(question: TreeQuestion, *, every_size: bool = False) -> Table:
-    """The best tree or chain of each batch and context, or the best trees of every size."""
+def tree_rows(question: TreeQuestion, *, every_size: bool = False, progress: Progress = None) -> Table:
+    """The best tree or chain of each batch and context, or the best trees of every size.
+
+    Args:
+        question: What is asked.
+        every_size: Whether to give the best tree of every number of nodes, and every chain.
+        progress: Is told at how many batches and contexts trees were found.
+    """
     resolution, tables = question.resolution, []
     for scenario, varied, idle in with_idle_fields(resolution):
         for block, bound in tree_blocks(scenario, question.limits, varied, idle, every_size=every_size):
             answer = Answer(block, plan(block.question, block.axes))
             table = beside_chains(answer, rows(answer, **notes_of(answer)), bound)
             tables.append(table if every_size else best_of(table))
+            if progress is not None:
+                progress(bound.size)
     found = joined(tables)
     return replace(found, assumed=(*found.assumed, *notes_of_search(found, question.limits.nodes)))

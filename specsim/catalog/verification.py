@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from specsim.acceptance.candidates import MOST_CANDIDATES, most_candidates
 from specsim.acceptance.candidates import RULES as SEVERAL
+from specsim.acceptance.paired import is_estimated, probabilities
 from specsim.acceptance.rules import DEFAULT_LENIENCE, VERDICTS
+from specsim.catalog.acceptances import acceptance_alone
+from specsim.catalog.dump import document_of
+from specsim.catalog.located import LocatedDict
 from specsim.catalog.strict_yaml import plain_value
+from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
+from specsim.specs.ranked import Paired
 
 MOST_OUTCOMES = 10_000
 """More joint outcomes, tokens ** positions, than this are not enumerated."""
@@ -34,6 +40,7 @@ class RuleQuestion:
         rules: Names of ``VERDICTS``, each once.
         lenience: Above 0, at most 1.
         candidates: Candidates for the one position; None for the rules that verify one each.
+        paired: Whether the positions are those of a file of pairs, each judged by itself.
         assumed: What was done to the probabilities, one clause each.
     """
 
@@ -43,6 +50,40 @@ class RuleQuestion:
     lenience: float
     assumed: tuple[str, ...]
     candidates: int | None = None
+    paired: bool = False
+
+
+def ask_pairs(pairs: Any, rule: Any, candidates: Any) -> RuleQuestion:
+    """The question that a file of paired probabilities poses.
+
+    Args:
+        pairs: The path of a YAML file of kind ``paired``, or such an acceptance.
+        rule: One name, or several; every rule that can be evaluated if None.
+        candidates: How many candidates there are.
+
+    Raises:
+        InputError: With the option or the field that is wrong.
+    """
+    place = Place(parameter="pairs")
+    if candidates is None:
+        raise InputError(Fault("it needs candidates: rules of one are those of a position.", place))
+    written = LocatedDict(document_of(pairs), place) if isinstance(pairs, Paired) else str(pairs)
+    document = acceptance_alone(written, place, None, [])
+    if not isinstance(document, dict) or document.get("kind") != "paired":
+        raise InputError(Fault("expected a YAML file of kind paired.", place))
+    found = validate(Paired, document)
+    target, draft = probabilities(found)
+    try:
+        at = "candidates"
+        count = _candidates(candidates)
+        at = "rule"
+        names = _names(rule, several=True)
+    except ValueError as error:
+        raise InputError(Fault(str(error), Place(parameter=at))) from None
+    names, faults = _enumerable(names, rule is None, count or 1, (1, target.shape[-1]), estimates=True)
+    if faults:
+        raise InputError(faults)
+    return RuleQuestion(target, draft, names, DEFAULT_LENIENCE, (), count, paired=True)
 
 
 def ask_rules(target_probs: Any, draft_probs: Any, rule: Any, lenience: Any, candidates: Any = None) -> RuleQuestion:
@@ -101,18 +142,20 @@ def _candidates(value: Any) -> int | None:
 
 
 def _enumerable(
-    rules: tuple[str, ...], chosen_here: bool, count: int, shape: tuple[int, ...]
+    rules: tuple[str, ...], chosen_here: bool, count: int, shape: tuple[int, ...], *, estimates: bool = False
 ) -> tuple[tuple[str, ...], list[Fault]]:
     """The rules that so many candidates allow; what was asked for by name and is too large is a fault."""
     positions, tokens = shape
     if positions > 1:
         message = f"several candidates are judged at one position, and {positions} are given."
         return rules, [Fault(message, Place(parameter="candidates"))]
-    allowed = tuple(name for name in rules if count <= most_candidates(name, tokens))
+    # Where no law is asked for, acceptance can be estimated.
+    exact = [name for name in rules if not (estimates and is_estimated(name, tokens, count))]
+    allowed = tuple(name for name in rules if name not in exact or count <= most_candidates(name, tokens))
     if chosen_here:
         return allowed, []
     faults = []
-    for name in rules:
+    for name in exact:
         most = most_candidates(name, tokens)
         if count > most:
             few = f"at most {most} of {tokens} tokens" if most else f"not for {tokens} tokens"

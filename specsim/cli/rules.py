@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 @click.command("rules", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--target-probs",
-    required=True,
     metavar="LIST",
     help="The target's probability of each token, as in 0.6,0.3,0.1; positions of a draft apart by ; and independent.",
 )
-@click.option("--draft-probs", required=True, metavar="LIST", help="The draft's, for the same positions and tokens.")
+@click.option("--draft-probs", metavar="LIST", help="The draft's, for the same positions and tokens.")
+@click.option(
+    "--pairs",
+    metavar="FILE",
+    help="In place of both, a YAML file of paired probabilities: means over its positions, for several candidates.",
+)
 @click.option(
     "--rule",
     multiple=True,
@@ -46,8 +50,9 @@ if TYPE_CHECKING:
 )
 @output_options
 def command(
-    target_probs: str,
-    draft_probs: str,
+    target_probs: str | None,
+    draft_probs: str | None,
+    pairs: str | None,
     rule: tuple[str, ...],
     candidates: str | None,
     lenience: str | None,
@@ -74,9 +79,12 @@ def command(
 
     form = render.chosen_format(output_format, output)
     asked = {
-        "target_probs": target_probs, "draft_probs": draft_probs, "rule": list(rule) or None,
+        "target_probs": target_probs, "draft_probs": draft_probs, "pairs": pairs, "rule": list(rule) or None,
         "candidates": candidates, "lenience": lenience,
     }  # fmt: skip
+    for name in ("target_probs", "draft_probs"):
+        if pairs is None and asked[name] is None:
+            raise click.UsageError(f"Missing option '--{name.replace('_', '-')}'.")
     table = acceptances.rules(**asked)
     if form == "csv":
         render.deliver([table.to_csv()], output, asked)

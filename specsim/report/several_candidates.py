@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from specsim.acceptance import candidates
+from specsim.acceptance.paired import SAMPLES, is_estimated, ranks_at_positions
 from specsim.acceptance.rules import EXACT_WITHIN, most_probable
 from specsim.cost.passes import Array
 from specsim.report.table import Table
@@ -38,3 +39,25 @@ def several_candidates(
     if "greedy" in rules:
         conventions.append("greedy is held against the target at temperature 0")
     return Table(columns, (len(rules),), (*assumed, *conventions))
+
+
+def over_positions(
+    target_probs: Array, draft_probs: Array, count: int, rules: Sequence[str], assumed: Sequence[str]
+) -> Table:
+    """Acceptance by rank of some rules, its mean over the positions; both probabilities: shape (positions, tokens)."""
+    found = np.array([ranks_at_positions(name, target_probs, draft_probs, count) for name in rules])
+    accepted, bounds = found.sum(-1), np.array([candidates.VERDICTS[name] == candidates.BOUND for name in rules])
+    positions = len(target_probs)
+    error = accepted.std(-1, ddof=1) / positions**0.5 if positions > 1 else np.full(len(rules), np.nan)
+    ranks = np.where(bounds[:, None], np.nan, found.mean(1))
+    columns = {
+        "rule": np.array(rules, dtype=object),
+        "verdict": np.array([candidates.VERDICTS[name] for name in rules], dtype=object),
+        "acceptance": accepted.mean(-1),
+        "standard_error": error,
+        **{f"rank_{j + 1}": ranks[:, j] for j in range(count)},
+    }
+    told = [f"means over {positions} positions, each as likely as the others"]
+    if any(is_estimated(name, target_probs.shape[-1], count) for name in rules):
+        told.append(f"without-replacement from {SAMPLES} sequences of rejected candidates at each position")
+    return Table(columns, (len(rules),), (*assumed, *told))

@@ -147,11 +147,6 @@ class Tree:
         """Number of children of each node, shape (nodes,)."""
         return np.bincount(np.array(self.parents[1:], dtype=np.int64), minlength=self.nodes)
 
-    @property
-    def branches(self) -> int:
-        """Most children of a node."""
-        return int(self.children.max())
-
     @cached_property
     def level_counts(self) -> tuple[int, ...]:
         """Nodes of each level below the root."""

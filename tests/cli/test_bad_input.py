@@ -275,6 +275,7 @@ OPTIONS_OF["rules"] = {
     ],
     "--rule": [("", "Known: standard"), ("standrd", "Nearest: standard"), ("Standard", "Nearest: standard"),
                ("standard,block", "unknown rule"), ("all", "unknown rule")],
+    "--pairs": [(value, "in place of probabilities") for value in ("missing.yaml", "")],
     "--candidates": [(value, "expected a whole number from 1 to 64") for value in (
         "", "0", "-1", "1.5", "65", "x", "true", "2k",
     )],

@@ -175,6 +175,6 @@ def test_csv_files_have_their_provenance_beside_them(arguments, tmp_path, monkey
     assert told["specsim"] == specsim.__version__
     if arguments[0] == "rules":
         asked = {"target_probs": "0.6,0.4", "draft_probs": "0.9,0.1"}
-        assert told["inputs"] == {**asked, "rule": None, "candidates": None, "lenience": None}
+        assert told["inputs"] == {**asked, "pairs": None, "rule": None, "candidates": None, "lenience": None}
     else:
         assert told["inputs"]["costs"]["draft_cost_ratio"] == 0.1

@@ -146,6 +146,23 @@ def test_regimes_are_searched_and_the_gap_is_told(run, tmp_path):
     assert float(row["speedup"]) > float(row["chain_speedup"])
 
 
+def test_ranks_along_the_context_are_searched_without_a_bound(run, tmp_path):
+    path = tmp_path / "x.yaml"
+    entry = "  - {{context_length: {}, acceptance: 'ranks={}'}}\n"
+    path.write_text("kind: context\ntable:\n" + entry.format(256, "0.7,0.1") + entry.format(1024, "0.4,0.3"), "utf-8")
+    arguments = ("optimal-tree", *CARDS, "--acceptance", path, "--batch", "1", "--context", "256,640,1024")
+    rows = rows_of(run(*arguments, "--format", "csv"))
+    assert [row["speedup_bound"] for row in rows] == ["", "", ""]
+    tokens = [float(row["tokens_per_round"]) for row in rows]
+    # At the ends of the table the answer is that of the entry by itself.
+    for row, ranks in ((rows[0], "0.7,0.1"), (rows[2], "0.4,0.3")):
+        alone = rows_of(run("optimal-tree", *CARDS, "--ranks", ranks, "--batch", "1", "--context",
+                            row["context_length"], "--format", "csv"))[0]  # fmt: skip
+        assert (row["tree"], float(row["speedup"])) == (alone["tree"], pytest.approx(float(alone["speedup"])))
+    assert min(tokens) > 2
+    assert "no bound is known" in run(*arguments)
+
+
 @pytest.mark.parametrize("rule", ["multi-step", "without-replacement", "naive", "top-k", "greedy"])
 def test_ranks_from_paired_probabilities(run, tmp_path, rule):
     path = tmp_path / "pairs.yaml"
@@ -265,6 +282,48 @@ def test_rules_of_several_candidates(run):
         "rules", "--target-probs", "0.5,0.5;0.5,0.5", "--draft-probs", "0.5,0.5;0.5,0.5", "--candidates", "2", code=2
     )
     assert "several candidates are judged at one position" in err
+
+
+PAIRS = """\
+kind: paired
+target_probs: [[0.5, 0.3, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]]
+draft_probs: [[0.2, 0.5, 0.1, 0.2], [0.25, 0.25, 0.25, 0.25]]
+"""
+
+
+def test_rules_over_paired_positions_are_means(run, tmp_path):
+    path = tmp_path / "pairs.yaml"
+    path.write_text(PAIRS, encoding="utf-8")
+    rows = {row["rule"]: row for row in rows_of(run("rules", "--pairs", path, "--candidates", "2", "--format", "csv"))}
+    # The first pair accepts .65 and .105 by multi-step, the second, where both are alike, everything at once.
+    assert float(rows["multi-step"]["rank_1"]) == pytest.approx((0.65 + 1) / 2)
+    assert float(rows["multi-step"]["rank_2"]) == pytest.approx(0.105 / 2)
+    assert float(rows["multi-step"]["standard_error"]) == pytest.approx((1 - 0.755) / 2)
+    assert float(rows["transport-bound"]["acceptance"]) == pytest.approx((0.86 + 1) / 2)
+    assert rows["transport-bound"]["rank_1"] == ""
+    for arguments, words in (
+        (("--pairs", path), "it needs candidates"),
+        (("--pairs", "missing.yaml", "--candidates", "2"), "no such file"),
+        (("--pairs", path, "--candidates", "2", "--draft-probs", "1"), "leave draft_probs out"),
+        (("--pairs", path, "--candidates", "2", "--rule", "block"), "block verifies one candidate"),
+        (("--pairs", path, "--candidates", "40", "--rule", "naive-without-replacement"), "is enumerated for at most 7"),
+        (("--draft-probs", "1"), "Missing option '--target-probs'"),
+    ):
+        assert words in run("rules", *arguments, code=2)
+
+
+def test_ranks_that_cannot_be_enumerated_are_estimated(run, tmp_path):
+    path = tmp_path / "pairs.yaml"
+    row = ", ".join(["0.1"] * 10)
+    path.write_text(
+        f"kind: paired\ntarget_probs: [[{row}]]\ndraft_probs: [[0.19, 0.01, {row[10:]}]]\n", encoding="utf-8"
+    )
+    out = run("rules", "--pairs", path, "--candidates", "6", "--rule", "without-replacement", "--rule", "multi-step")
+    assert "without-replacement from 64 sequences of rejected candidates" in out
+    row = json.loads(run("rules", "--pairs", path, "--candidates", "6", "--rule", "without-replacement",
+                         "--format", "json"))["rows"][0]  # fmt: skip
+    assert row["rank_1"] == pytest.approx(0.91)
+    assert row["standard_error"] is None
 
 
 def test_the_catalogue_shows_a_tree(run):

@@ -101,6 +101,17 @@ def test_expected_length_by_coverage(shape, nodes, tokens):
     assert found.tokens_per_round == pytest.approx(tokens, abs=5e-7)
 
 
+def test_widening_the_first_level_pays_more_than_widening_the_third():
+    """The lecture's toy: the first guess is right in 39.2 %, one of five in 81.7 %; 1.63 to 2.34, 1.65 to 1.75."""
+    others = (0.817 - 0.392) / 4
+    chain = chain_of((0.392, others, others, others, others))
+    found = {shape: rounds_of_tree(chain, read_shape(shape)).tokens_per_round
+             for shape in ("<1,1,1,1>", "<5,1,1,1>", "<1,1,5,1>")}  # fmt: skip
+    assert round(found["<1,1,1,1>"], 2) == 1.63
+    assert found["<5,1,1,1>"] == pytest.approx(2.34, abs=0.05)
+    assert found["<1,1,5,1>"] == pytest.approx(1.75, abs=0.05)
+
+
 def test_a_tree_in_regimes():
     transitions = np.array([[11 / 12, 1 / 12], [1 / 20, 19 / 20]])
     chain = RankChain(np.array([[[0.85, 0.35], [0.08, 0.25]]]), transitions, stationary_law(transitions))
