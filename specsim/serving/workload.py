@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Workload:
             case load:
                 return load.requests_per_second
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """Prompts and outputs to integrate over."""
         return sizes_of((self.trace,) if self.trace is not None else self.lengths, self.of_classes)

@@ -583,9 +583,11 @@ WRITERS = {
     **COMPLETE,
     "simulate": ["simulate", "--acceptance", "rate=0.8", "--rounds", "1000"],
     "fit": ["fit", "survival=0.75,0.45,0.3"],
+    "capacity": ["capacity", "--hardware", "h100", "--target", "llama-3-8b", "--rate", "2", "--prompt", "100",
+                 "--output-length", "50", "--policy", "off", "--quick"],
     "resolve": ["resolve", "quickstart"],
     "schema": ["schema", "model"],
-}
+}  # fmt: skip
 every_writer = pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
 
 
