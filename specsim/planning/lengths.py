@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import independent_tokens_per_round, process_of
+from specsim.acceptance import AcceptanceProcess, independent_tokens_per_round, now_and_then, process_of
 from specsim.cost.passes import Array
 from specsim.planning.schedules import (
     pearl_rejections_of_independent_drafts,
@@ -67,19 +67,24 @@ def proposed_by(draft: AnyDraft, gamma: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.minimum(gamma, draft.head.heads) if isinstance(draft, MedusaDraft) else gamma
 
 
+def hit_rate_of(draft: AnyDraft) -> float:
+    """Share of the rounds in which a drafter has a draft."""
+    return draft.hit_rate if isinstance(draft, LookupDraft) else 1.0
+
+
+def process_with(draft: AnyDraft, acceptance: Point) -> AcceptanceProcess:
+    """The acceptance of all rounds of a drafter, also of those in which it found nothing."""
+    return now_and_then(process_of(acceptance), hit_rate_of(draft))
+
+
 def lengths_of(
     draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64], context_length: Array | None = None
 ) -> RoundLengths:
     """Tokens of the rounds of a drafter at each draft length, shape (G,), and context, shape (S,)."""
-    process = process_of(acceptance)
+    process = process_with(draft, acceptance)
     found = process.lengths(proposed_by(draft, gamma), context_length)
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
     drafted, rejected, per_drafted = found.drafted_per_round, found.rejection_probability, found.accepted_per_drafted
-    if isinstance(draft, LookupDraft):
-        # Rounds in which nothing is found emit one token.
-        hit = draft.hit_rate
-        tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
-        drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1), context_length))
         tokens, second, rejected = steps.tokens_per_step, steps.mean_square, steps.rejection_probability
@@ -106,7 +111,7 @@ def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         return pearl_tokens_of_independent_drafts(rate, gamma.astype(float))
     tokens = independent_tokens_per_round(rate, gamma)
-    return 1 + draft.hit_rate * (tokens - 1) if isinstance(draft, LookupDraft) else tokens
+    return 1 + hit_rate_of(draft) * (tokens - 1)
 
 
 def rejections_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:
@@ -114,4 +119,4 @@ def rejections_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArra
     rejected = 1 - rate ** proposed_by(draft, gamma)
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         return pearl_rejections_of_independent_drafts(rate, gamma.astype(float))
-    return draft.hit_rate * rejected if isinstance(draft, LookupDraft) else rejected
+    return hit_rate_of(draft) * rejected

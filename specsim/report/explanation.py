@@ -18,6 +18,7 @@ from specsim.planning.break_even import (
     paying_contexts,
     perfect_stop,
 )
+from specsim.planning.lengths import hit_rate_of
 from specsim.planning.question import Axes, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, plan
 from specsim.planning.schedules import pearl_steps
@@ -244,11 +245,13 @@ def _accepted(point: Point) -> Iterable[str]:
 
 
 def _in_stretches(acceptance: Regimes, point: Point, lengths: AcceptedLengths) -> Iterable[str]:
-    rounds = chain_of(acceptance).rounds([point.gamma])
+    hit = hit_rate_of(point.question.draft)
+    rounds = chain_of(acceptance).rounds(lengths.gamma, hit)
     begin = zip(acceptance.regimes, rounds.start_share[0], strict=True)
     yield "Rounds begin in: " + ", ".join(f"{name} {share:.1%}" for name, share in begin) + "."
     correlation, rate = rounds.lag_1_autocorrelation.item(), lengths.acceptance_rate.item()
-    tokens, formula = lengths.tokens_per_round.item(), float(independent_tokens_per_round(rate, point.gamma))
+    tokens = rounds.tokens_per_round.item()
+    formula = 1 + hit * (float(independent_tokens_per_round(rate, point.gamma)) - 1)
     if not np.isnan(correlation):
         yield f"Tokens of one round and of the next: correlation {correlation:.3f}; independent drafts have 0."
     yield (
