@@ -14,9 +14,10 @@ among token positions, and as nu N 1 = tokens_per_round:
     tokens_per_round = 1 / (pi N^-1 1),    nu = tokens_per_round pi N^-1,    x_j = nu X_j 1
 
 so one solve of the size of the regimes answers everything at one draft length. Where only a share h of the rounds has a
-draft, whatever the regime, the others are rounds of no draft: N becomes h N + (1 - h) I, and x_j = h nu X_j 1. Over a text of any length, nu N = pi
-tokens_per_round holds for the shares that the regimes have in that text, whatever the law that made them: shares may be
-given apart from P.
+draft, whatever the regime, the others are rounds of no draft: N becomes h N + (1 - h) I, and x_j = h nu X_j 1.
+
+Over a text of any length, nu N = pi tokens_per_round holds for the shares that the regimes have in that text, whatever
+the law that made them: shares may be given apart from P.
 """
 
 from __future__ import annotations
