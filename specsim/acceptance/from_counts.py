@@ -38,8 +38,8 @@ from specsim.specs.acceptance import Independent, Regime, Regimes
 _MOST_REGIMES = 3
 _BY_STRETCHES = "intervals of 90 % by bootstrap over stretches of the log"
 _ONE_REQUEST = (
-    "all rounds are those of one request, in its order: rounds of several requests in the order in which a server makes "
-    "them hide stretches, so log the request of each"
+    "all rounds are those of one request, in its order: rounds of several requests in the order in which a server "
+    "makes them hide stretches, so log the request of each"
 )
 _FAR = 4.0
 """Standard errors beyond which a fit does not follow the record."""

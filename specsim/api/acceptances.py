@@ -19,7 +19,7 @@ from specsim.catalog.fitting import FitQuestion, ask_fit
 from specsim.catalog.simulation import SimulationQuestion, ask_simulation
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.verification import ask_rules
-from specsim.errors import Fault, InputError, Place
+from specsim.errors import Fault, InputError
 from specsim.report.fitted import FittedAcceptance, fitted
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table
@@ -220,7 +220,7 @@ def fitted_acceptance(question: FitQuestion) -> FittedAcceptance:
     try:
         found = fitting.fit(question.recorded.record, question.regimes, question.replicates, question.seed)
     except fitting.CannotTell as reason:
-        raise InputError(Fault(str(reason), Place(parameter="logs"))) from None
+        raise InputError(Fault(str(reason), question.recorded.place)) from None
     document = document_of(found.acceptance)
     return fitted(found, document, question.recorded.sources, __version__, question.seed)
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from specsim.catalog.records_of_rounds import Found, Histogram, Rounds, SurvivalCounts, fault
+from specsim.acceptance.fit import ASSUMED_ROUNDS
+from specsim.catalog.records_of_rounds import (
+    BONUS,
+    Found,
+    Histogram,
+    Rounds,
+    SurvivalCounts,
+    bonus_counted,
+    bonus_in_rates,
+    fault,
+)
 from specsim.errors import nearest, shown
 
 _LONGEST = 1000
@@ -21,17 +31,28 @@ class _Order:
     """Rounds that are gathered request by request."""
 
     def __init__(self) -> None:
-        self.accepted: list[int] = []
-        self.drafted: list[int] = []
-        self.first: list[bool] = []
+        self.requests: dict[object, tuple[list[int], list[int]]] = {}
 
-    def add(self, accepted: list[int], drafted: list[int], new: bool = True) -> None:
-        self.first += [new and index == 0 for index in range(len(accepted))]
-        self.accepted += accepted
-        self.drafted += drafted
+    def add(self, accepted: list[int], drafted: list[int], request: object = None) -> None:
+        """Rounds of a request by its name, behind those it already has; without a name, of a request of their own."""
+        name = object() if request is None else request
+        made, given = self.requests.setdefault(name, ([], []))
+        made += accepted
+        given += drafted
 
-    def rounds(self) -> Rounds:
-        return Rounds(np.array(self.drafted), np.array(self.accepted), np.array(self.first))
+    def rounds(self, file: str) -> Rounds:
+        """All rounds, request by request, in whatever order they were written."""
+        filled = [both for both in self.requests.values() if both[0]]
+        if not filled:
+            raise fault(file, 1, "no round was recorded.")
+        accepted = np.array([count for made, _ in filled for count in made])
+        drafted = np.array([count for _, given in filled for count in given])
+        first = np.array([index == 0 for made, _ in filled for index in range(len(made))])
+        some = drafted > 0
+        later, examined = accepted[some] - 1, np.minimum(accepted, drafted - 1)[some]
+        if (later >= 0).all() and bonus_counted(later.sum(), examined.sum(), some.sum()):
+            raise fault(file, 0, BONUS)
+        return Rounds(drafted, accepted, first)
 
 
 def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
@@ -41,11 +62,11 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
     vLLM's ``speculative_decoding`` metrics.
     """
     entries = _entries(file, text)
-    order, histograms, request = _Order(), list[Histogram](), object()
+    order, histograms = _Order(), list[Histogram]()
     for line, entry in entries:
         metrics = _metrics(entry)
         if metrics is not None:
-            _of_metrics(file, line, metrics, order, histograms)
+            _of_metrics(file, line, metrics, gamma, order, histograms)
             continue
         if isinstance(entry, dict):
             unknown = [key for key in entry if key not in ("accepted", "drafted", "gamma", "request")]
@@ -56,22 +77,34 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
                 close = nearest(unknown[0], ["accepted", "drafted", "gamma", "request"])
                 raise fault(file, line, f"unknown field. {close}", str(unknown[0]))
         accepted = entry.get("accepted") if isinstance(entry, dict) else entry
-        drafted = entry.get("drafted", entry.get("gamma", gamma)) if isinstance(entry, dict) else gamma
+        drafted = _drafted(file, line, entry, ("drafted", "gamma"), gamma) if isinstance(entry, dict) else gamma
         if drafted is None:
             message = "what was drafted is missing: add drafted to every line, or give the draft length as --gamma."
             raise fault(file, line, message)
-        one = isinstance(accepted, int) and not isinstance(accepted, bool)
         made, given = _pair(file, line, accepted, drafted)
-        same = one and (entry.get("request") if isinstance(entry, dict) else None) == request
-        order.add(made, given, new=not same)
-        request = (entry.get("request") if isinstance(entry, dict) else None) if one else object()
-    if histograms and order.accepted:
+        request = entry.get("request") if isinstance(entry, dict) else None
+        if request is None:
+            # A list is a request of its own; numbers, one a line, are the rounds of one.
+            order.add(made, given, None if isinstance(accepted, list) else "")
+        else:
+            order.add(made, given, json.dumps(request))
+    if histograms and order.requests:
         raise fault(file, 1, "some requests have their counts in order and others a histogram: keep one sort.")
     if histograms:
         return _together(file, histograms)
-    if not order.accepted:
-        raise fault(file, 1, "no round was recorded.")
-    return order.rounds()
+    return order.rounds(file)
+
+
+def _drafted(file: str, line: int, entry: dict[str, Any], fields: tuple[str, str], gamma: int | None) -> Any:
+    """What was drafted: by round, and if that is not there the draft length, of the entry itself or of all."""
+    by_round, length = (entry.get(field) for field in fields)
+    if by_round is None:
+        return gamma if length is None else length
+    if length is not None:
+        longest = max(_whole_numbers(file, line, by_round, fields[0], _LONGEST), default=0)
+        if longest > _whole_numbers(file, line, length, fields[1], _LONGEST)[0]:
+            raise fault(file, line, f"{longest} tokens drafted at {fields[1]} {length}.", fields[0])
+    return by_round
 
 
 def _entries(file: str, text: str) -> list[tuple[int, Any]]:
@@ -117,11 +150,14 @@ def _metrics(entry: Any) -> dict[str, Any] | None:
     return None
 
 
-def _of_metrics(file: str, line: int, metrics: dict[str, Any], order: _Order, histograms: list[Histogram]) -> None:
+def _of_metrics(
+    file: str, line: int, metrics: dict[str, Any], gamma: int | None, order: _Order, histograms: list[Histogram]
+) -> None:
     if _STEPS[0] in metrics:
-        drafted = metrics.get(_STEPS[1], metrics.get("num_spec_tokens"))
+        drafted = _drafted(file, line, metrics, (_STEPS[1], "num_spec_tokens"), gamma)
         if drafted is None:
-            raise fault(file, line, "what was drafted is missing.", _STEPS[1])
+            message = "what was drafted is missing: log it, or give the draft length as --gamma."
+            raise fault(file, line, message, _STEPS[1])
         order.add(*_pair(file, line, metrics[_STEPS[0]], drafted, _STEPS[0]))
         return
     by_length = metrics.get(_HISTOGRAMS)
@@ -137,6 +173,10 @@ def _of_metrics(file: str, line: int, metrics: dict[str, Any], order: _Order, hi
     counts = _whole_numbers(file, line, histogram, "acceptance_histogram", None)
     if len(counts) < 2:
         raise fault(file, line, "expected counts of 0 to gamma accepted tokens.", "acceptance_histogram")
+    length = metrics.get("num_spec_tokens")
+    if length is not None and length != len(counts) - 1:
+        message = f"counts of 0 to {len(counts) - 1} accepted tokens at num_spec_tokens {shown(length)}."
+        raise fault(file, line, message, "acceptance_histogram")
     histograms.append(Histogram(file, line, np.array(counts)))
 
 
@@ -159,7 +199,8 @@ def _pair(file: str, line: int, accepted: Any, drafted: Any, field: str = "accep
         raise fault(file, line, f"{len(made)} rounds are accepted and {len(given)} drafted.", "drafted")
     for count, most in zip(made, given, strict=True):
         if count > most:
-            raise fault(file, line, f"{count} tokens accepted of {most} drafted.", field)
+            bonus = " Is the bonus token counted in?" if count == most + 1 else ""
+            raise fault(file, line, f"{count} tokens accepted of {most} drafted.{bonus}", field)
     return made, given
 
 
@@ -173,6 +214,12 @@ def _whole_numbers(file: str, line: int, value: Any, field: str, most: int | Non
 
 
 _COLUMNS = ("accepted", "drafted", "gamma", "request", "rounds", "position", "rate")
+
+
+def has_known_column(text: str) -> bool:
+    """Whether text begins with the header of such a file, or with one that is nearly it."""
+    names = [name.strip() for name in text.lstrip().partition("\n")[0].split(",")]
+    return len(names) > 1 and any(name in _COLUMNS for name in names)
 
 
 def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
@@ -199,17 +246,15 @@ def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
         raise fault(file, 1, "expected a column accepted, or position and rate.")
     if "rounds" in names:
         return _histogram_of_rows(file, rows, gamma)
-    order, request = _Order(), object()
-    lengths = "drafted" if "drafted" in names else "gamma" if "gamma" in names else None
-    if lengths is None and gamma is None:
+    order, lengths = _Order(), [name for name in ("drafted", "gamma") if name in names]
+    if not lengths and gamma is None:
         message = "what was drafted is missing: add a column drafted, or give the draft length as --gamma."
         raise fault(file, 1, message)
     for line, row in rows:
-        drafted = _whole(file, line, row, lengths) if lengths is not None else gamma
-        made, given = _pair(file, line, _whole(file, line, row, "accepted"), drafted)
-        order.add(made, given, new=row.get("request") != request)
-        request = row.get("request")
-    return order.rounds()
+        numbers = {name: _whole(file, line, row, name) for name in ("accepted", *lengths)}
+        drafted = _drafted(file, line, numbers, ("drafted", "gamma"), gamma)
+        order.add(*_pair(file, line, numbers["accepted"], drafted), row.get("request", ""))
+    return order.rounds(file)
 
 
 def _whole(file: str, line: int, row: dict[str, str], column: str) -> int:
@@ -234,7 +279,11 @@ def _histogram_of_rows(file: str, rows: list[tuple[int, dict[str, str]]], gamma:
     longest = max(found) if gamma is None else gamma
     if longest == 0:
         raise fault(file, rows[-1][0], "no round accepted anything; give the draft length as --gamma.")
-    return Histogram(file, rows[0][0], np.array([found.get(count, 0) for count in range(longest + 1)]))
+    counts, lengths = np.array([found.get(count, 0) for count in range(longest + 1)]), np.arange(longest + 1)
+    later = float(counts @ (lengths - 1)), float(counts @ np.minimum(lengths, longest - 1))
+    if counts[0] == 0 and bonus_counted(*later, float(counts.sum())):
+        raise fault(file, 0, BONUS)
+    return Histogram(file, rows[0][0], counts)
 
 
 def _rates_of_rows(file: str, names: list[str], rows: list[tuple[int, dict[str, str]]], gamma: int | None) -> Found:
@@ -254,4 +303,6 @@ def _rates_of_rows(file: str, names: list[str], rows: list[tuple[int, dict[str, 
         if "rounds" in names:
             rounds = _whole(file, line, row, "rounds")
         survival.append(value)
+    if bonus_in_rates(survival, ASSUMED_ROUNDS if rounds is None else rounds):
+        raise fault(file, 0, BONUS)
     return SurvivalCounts(file, rows[0][0], tuple(survival), rounds, gamma)
