@@ -200,7 +200,7 @@ def _shares_with_mean(counts: Counts, parameters: Parameters, share: Array, mean
 def _record(parameters: Parameters, share: Array, names: Sequence[str], gamma: int) -> Independent | Regimes:
     probabilities, moves = parameters.acceptance[0], parameters.transitions[0]
     if len(names) == 1:
-        return Independent(rate=short(probabilities[0]))
+        return Independent(rate=short(probabilities[0]), recorded_gamma=gamma)
     ends = np.diag(moves) < 1
     with_runs = len(names) == 2 and bool(ends.all())
     shares = summing_to_1(share)
@@ -241,7 +241,8 @@ def _independent(counts: Counts, told: str, replicates: int, generator: np.rando
         told,
         f"independent drafts at {rates[0]:.4f} ({ends[0]:.4f} to {ends[1]:.4f})",
     )
-    return Fit(Independent(rate=short(float(rates[0]))), tokens[0], low, high, gamma, lines, (_BY_STRETCHES,))
+    record = Independent(rate=short(float(rates[0])), recorded_gamma=gamma)
+    return Fit(record, tokens[0], low, high, gamma, lines, (_BY_STRETCHES,))
 
 
 def _positional(counts: Counts, told: str, replicates: int, generator: np.random.Generator) -> Fit:

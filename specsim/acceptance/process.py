@@ -274,7 +274,7 @@ def process_of(spec: Point) -> AcceptanceProcess:
     """
     match spec:
         case Independent():
-            return Conditional((spec.rate,))
+            return Conditional((spec.rate,), spec.recorded_gamma)
         case Positional():
             return Conditional(spec.conditional, recorded=len(spec.conditional))
         case Survival():

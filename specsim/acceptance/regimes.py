@@ -33,6 +33,8 @@ Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SINGULAR = 1e-10
+_DOUBLINGS = 50
+"""Steps of 2^50 tokens are beyond the longest runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,17 @@ class RegimeChain:
     def positions(self) -> int:
         """Positions for which acceptance is given."""
         return int(self.acceptance.shape[-2])
+
+    @property
+    def settled_share(self) -> Array:
+        """Shares at which a text settles that begins with the shares given, shape (..., K)."""
+        identity = np.eye(self.transitions.shape[-1])
+        # Half a step at a time, so that regimes that alternate settle too.
+        moves = (identity + self.transitions) / 2
+        for _ in range(_DOUBLINGS):
+            moves = moves @ moves
+            moves = moves / moves.sum(-1, keepdims=True)
+        return np.asarray((self.share[..., None, :] @ moves)[..., 0, :])
 
     def at(self, position: int) -> Array:
         """Acceptance at a position in the round, the first being 1, shape (..., K)."""

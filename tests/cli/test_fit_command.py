@@ -209,6 +209,39 @@ def test_the_table_says_what_was_found_assumed_and_extrapolated(run):
     assert lines[-1] == "Extrapolated: gamma 5 and above lies beyond what was recorded."
 
 
+@pytest.mark.parametrize(
+    ("given", "recorded"), [("survival=0.72", 1), ("survival=0.75,0.6,0.5,0.41", 4), ("survival=0.7,0.5", 2)]
+)
+def test_positions_that_nobody_gave_are_extrapolated(given, recorded):
+    """Rates of the first positions of rounds that draft 8."""
+    found = specsim.fit(given, gamma=8, replicates=20)
+    assert found.table["extrapolated"].tolist() == [gamma > recorded for gamma in range(1, 13)]
+    plan = specsim.optimal_gamma(acceptance=found.acceptance, draft_cost_ratio=0.01)
+    assert plan["gamma"].tolist() == [recorded]
+
+
+def test_a_log_of_independent_drafts_remembers_how_long_they_were(run, tmp_path):
+    accepted = simulate_log(RegimeChain.of([0.75], [[1.0]]), 5, 3000, 10, np.random.default_rng(1))[0].reshape(10, -1)
+    lines = "".join(json.dumps({"accepted": request, "drafted": 5}) + "\n" for request in accepted.tolist())
+    assert run("a.jsonl", "-o", "found.yaml", a_jsonl=lines)[0] == 0
+    text = (tmp_path / "found.yaml").read_text(encoding="utf-8")
+    assert ("kind: independent" in text, "recorded_gamma: 5" in text) == (True, True)
+    plan = specsim.optimal_gamma(acceptance="found.yaml", draft_cost_ratio=0.01)
+    assert plan["gamma"].tolist() == [5]
+    assert plan.extrapolated[0].startswith("gamma 6 and above lies beyond the recorded rate=0.")
+
+
+def test_requests_of_one_kind_each_are_written_so_that_other_commands_read_them(run, tmp_path):
+    generator = np.random.default_rng(4)
+    parts = [simulate_log(RegimeChain.of([rate], [[1.0]]), 3, 1500, 15, generator)[0] for rate in (0.9, 0.4)]
+    requests = np.concatenate(parts).reshape(30, -1).tolist()
+    lines = "".join(json.dumps({"accepted": request, "drafted": 3}) + "\n" for request in requests)
+    assert run("a.jsonl", "-o", "found.yaml", a_jsonl=lines)[0] == 0
+    text = (tmp_path / "found.yaml").read_text(encoding="utf-8")
+    assert ("mean_run_tokens" in text, "transitions" in text, "token_share" in text) == (False, False, True)
+    assert len(specsim.optimal_gamma(acceptance="found.yaml", draft_cost_ratio=0.1)) == 1
+
+
 def test_python(tmp_path):
     found = specsim.fit("survival=0.75,0.45,0.3", replicates=20)
     assert found.acceptance.survival == (0.75, 0.45, 0.3)
