@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from specsim.acceptance import AcceptanceProcess, independent_tokens_per_round, now_and_then, process_of
 from specsim.cost.passes import Array
 from specsim.planning.schedules import (
+    pearl_lengths,
     pearl_rejections_of_independent_drafts,
     pearl_steps,
     pearl_tokens_of_independent_drafts,
@@ -86,7 +87,7 @@ def lengths_of(
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
     drafted, rejected, per_drafted = found.drafted_per_round, found.rejection_probability, found.accepted_per_drafted
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1), context_length))
+        steps = pearl_steps(*pearl_lengths(process, gamma, context_length))
         tokens, second, rejected = steps.tokens_per_step, steps.mean_square, steps.rejection_probability
         # No step has a bonus: every token is an accepted draft, or stands in place of a rejected one.
         per_drafted = np.where(drafted > 0, (tokens - rejected) / np.maximum(drafted, 1), np.nan)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round
+from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round, process_of
 from specsim.cost.machine import Machine
 from specsim.cost.roofline import BOUNDS, pass_time
 from specsim.planning.break_even import (
@@ -21,7 +21,7 @@ from specsim.planning.break_even import (
 from specsim.planning.lengths import hit_rate_of
 from specsim.planning.question import Axes, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, plan
-from specsim.planning.schedules import pearl_steps
+from specsim.planning.schedules import pearl_lengths, pearl_steps
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
@@ -232,7 +232,9 @@ def _accepted(point: Point) -> Iterable[str]:
         yield f"Something is found in {draft.hit_rate:.0%} of the rounds, which emit {tokens:.3f} tokens."
         rounds = "round in which something is found"
     if isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma:
-        steps = pearl_steps(lengths, point.lengths(1))
+        process = process_of(typical_of(draft.acceptance))
+        overlapped = pearl_lengths(process, np.array([point.gamma]), point.axes.context_length)
+        lengths, steps = overlapped[0], pearl_steps(*overlapped)
         share, tokens = steps.whole_share.item(), steps.tokens_per_whole_draft.item()
         yield f"{share:.1%} of the rounds verify whole drafts and emit {tokens:.3f} tokens, without a bonus token;"
         yield "the others, after a rejection, verify one draft and emit one token."
@@ -240,7 +242,7 @@ def _accepted(point: Point) -> Iterable[str]:
     shares = enumerate(lengths.distribution.reshape(-1)[: int(lengths.gamma[0]) + 1])
     yield f"Accepted drafts of a {rounds}: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
     acceptance = typical_of(draft.acceptance)
-    if isinstance(acceptance, Regimes) and point.gamma > 0:
+    if isinstance(acceptance, Regimes) and point.gamma > 0 and rounds != "round with a whole draft":
         yield from _in_stretches(acceptance, point, lengths)
 
 

@@ -15,6 +15,7 @@ import specsim
 from specsim.acceptance import RegimeChain, now_and_then, process_of
 from specsim.acceptance.regimes import runs_to_transitions
 from specsim.planning.lengths import lengths_of
+from specsim.planning.schedules import pearl_lengths, pearl_steps
 from specsim.specs.acceptance import AtContext, ByContext, Classes, Independent, Regime, Regimes, RequestClass, Survival
 from specsim.specs.drafter import LookupDraft
 
@@ -121,3 +122,65 @@ def test_explain_tells_where_such_rounds_begin():
     assert "1.578 tokens a round" in told
     assert "Something is found in 40% of the rounds, which emit 2.446 tokens." in told
     assert "Rounds begin in: easy 33.8%, hard 66.2%." in told
+
+
+# --- the other schedule in which rounds begin elsewhere: drafting during verification
+
+
+def overlapped(acceptance, gamma):
+    return pearl_steps(*pearl_lengths(process_of(acceptance), np.array(gamma)))
+
+
+def steps_simulated(gamma, steps, seed):
+    """Tokens of a step, whole drafts among them and rejections, position by position."""
+    uniform = np.random.default_rng(seed).random((steps, 2 * gamma + 2))
+    easy, whole, tokens, wholes, rejected = True, False, 0, 0, 0
+    for row in uniform:
+        most, accepted = gamma if whole else 1, 0
+        while accepted < most and row[2 * accepted] < (0.95 if easy else 0.3):
+            easy ^= row[2 * accepted + 1] < 1 / 30
+            accepted += 1
+        wholes += whole
+        whole = accepted == most
+        if not whole:
+            easy ^= row[-1] < 1 / 30
+        rejected += not whole
+        tokens += accepted + (not whole)
+    return tokens / steps, wholes / steps, rejected / steps
+
+
+@pytest.mark.parametrize(("gamma", "tokens"), [(2, 1.360365), (4, 1.638991), (8, 1.812073)])
+def test_overlapped_steps_in_stretches(gamma, tokens):
+    found = overlapped(BURSTY, [gamma])
+    assert found.tokens_per_step.item() == pytest.approx(tokens, abs=1e-5)
+    drawn = steps_simulated(gamma, 100_000, gamma)
+    ours = (found.tokens_per_step.item(), found.whole_share.item(), found.rejection_probability.item())
+    assert ours == pytest.approx(drawn, rel=0.025)
+
+
+def test_overlapped_steps_without_memory_are_those_of_independent_drafts():
+    equal = Regimes(regimes={n: Regime(acceptance_probability=(0.7,), mean_run_tokens=5.0) for n in ("one", "other")})
+    alike = Classes(
+        classes={n: RequestClass(request_share=0.5, acceptance=Independent(rate=0.7)) for n in ("one", "other")}
+    )
+    plain = overlapped(Independent(rate=0.7), [0, 1, 5])
+    for acceptance in (equal, alike):
+        found = overlapped(acceptance, [0, 1, 5])
+        for name in vars(plain):
+            assert getattr(found, name)[1:] == pytest.approx(getattr(plain, name)[1:]), name
+        assert found.tokens_per_step[0] == 1
+
+
+def test_overlapped_steps_of_classes_count_by_the_steps_that_they_take():
+    each = [overlapped(Independent(rate=rate), [6]).tokens_per_step.item() for rate in (0.6, 0.9)]
+    assert overlapped(CLASSES, [6]).tokens_per_step.item() == pytest.approx(1 / (0.25 / each[0] + 0.75 / each[1]))
+
+
+def test_overlapped_steps_at_the_bounds():
+    """Certain acceptance emits gamma a step, and none emits one."""
+    sure, never = (
+        Regimes(regimes={n: Regime(acceptance_probability=(p,), mean_run_tokens=5.0) for n in ("one", "other")})
+        for p in (1.0, 0.0)
+    )
+    assert overlapped(sure, [1, 4]).tokens_per_step == pytest.approx([1, 4], rel=1e-6)
+    assert overlapped(never, [1, 4]).tokens_per_step == pytest.approx([1, 1])
