@@ -1,7 +1,16 @@
 """How many drafts are proposed and how many survive: exact expectations and distributions."""
 
 from specsim.acceptance.finishing import RoundsToFinish, rounds_to_finish
-from specsim.acceptance.process import AcceptanceProcess, AcceptedLengths, Conditional, InRegimes, chain_of, process_of
+from specsim.acceptance.process import (
+    AcceptanceProcess,
+    AcceptedLengths,
+    Conditional,
+    InClasses,
+    InRegimes,
+    chain_of,
+    now_and_then,
+    process_of,
+)
 from specsim.acceptance.rates import (
     independent_tokens_per_round,
     rate_from_tokens_per_round,
@@ -14,12 +23,14 @@ __all__ = [
     "AcceptanceProcess",
     "AcceptedLengths",
     "Conditional",
+    "InClasses",
     "InRegimes",
     "RegimeChain",
     "RegimeRounds",
     "RoundsToFinish",
     "chain_of",
     "independent_tokens_per_round",
+    "now_and_then",
     "process_of",
     "rate_from_tokens_per_round",
     "rate_where",

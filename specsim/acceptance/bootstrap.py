@@ -27,7 +27,8 @@ def bootstrap(
     Stretches are long beside runs, so they are as good as independent. With M_w the step of the fit on weighted
     stretches and J its derivative at the fit theta, where M(theta) = theta, replicates are
     theta + (I - J)^-1 (M_w(theta) - theta): the first step of each, and what all that follow would add. Probabilities
-    are moved along their logits.
+    are moved along their logits, laws along their logarithms. One of which the log holds next to no event, as of moves
+    out of regimes that hardly ever end, has no scale to be moved on and is held.
 
     Args:
         counts: The log.
@@ -44,21 +45,23 @@ def bootstrap(
 
     def moved(parameters: Parameters, expected: Expected) -> Array:
         share, after = maximised(counts, parameters, expected)
-        return np.concatenate([_unbounded(_inside(after)), _logits(share)], axis=-1)
+        return np.concatenate([_unbounded(_inside(after)), np.log(np.maximum(share, _EDGE))], axis=-1)
 
-    at, free = _unbounded(one)[0], _unbounded(one).shape[-1]
-    shifts = np.concatenate([np.eye(free), -np.eye(free)]) * _SHIFT
+    at = _unbounded(one)[0]
+    last, free = len(at), np.flatnonzero(_events(counts, fit) >= _FEWEST)
+    shifts = np.concatenate([np.eye(last)[free], -np.eye(last)[free]]) * _SHIFT
     around = _bounded(at + shifts, size, one.first)
     ends = moved(around, passes(counts, stretches, around, messages)[0])
-    slope = (ends[:free] - ends[free:]).T / (2 * _SHIFT)
+    slope = (ends[: len(free)] - ends[len(free) :]).T / (2 * _SHIFT)
     repeated = Parameters(*(np.repeat(part, replicates, 0) for part in (one.acceptance, one.transitions, one.first)))
     first_step = moved(repeated, expected.weighted(weights))
     at_fit = moved(one, expected)
     # Stretches of one log vary a little less around their own mean than around the truth.
     widen = (number / max(number - 1, 1)) ** 0.5
     first_step = at_fit + widen * (first_step - at_fit)
-    change = np.linalg.solve(np.eye(free) - slope[:free], (first_step[:, :free] - at).T).T
-    share = _from_logits(first_step[:, free:] + change @ slope[free:].T)
+    change = np.zeros((replicates, last))
+    change[:, free] = np.linalg.solve(np.eye(len(free)) - slope[free], (first_step[:, free] - at[free]).T).T
+    share = _normalised(first_step[:, last:] + change[:, free] @ slope[last:].T)
     tokens = np.where(stretches.filled, counts.kinds[np.minimum(stretches.kinds, len(counts.kinds) - 1), 1] + 1, 0)
     by_replicate = (weights @ tokens.sum(0)) / (weights @ stretches.filled.sum(0))
     return CountsFit(_bounded(at + change, size, one.first), share, likelihood, 1), by_replicate
@@ -66,6 +69,15 @@ def bootstrap(
 
 _SHIFT = 1e-4
 _EDGE = 1e-6
+_FEWEST = 5
+"""Events that a probability must have on both of its sides for the log to say how sure it is."""
+
+
+def _events(counts: Counts, fit: CountsFit) -> Array:
+    """Expected events behind each of the numbers of ``_unbounded``, of the rarer side, one set."""
+    acceptance, moves, share = fit.parameters.acceptance[0], fit.parameters.transitions[0], fit.share[0]
+    examined = counts.symbols * share * np.minimum(acceptance, 1 - acceptance)
+    return np.concatenate([examined, (counts.tokens * share[:, None] * moves).reshape(-1)])
 
 
 def _inside(parameters: Parameters) -> Parameters:
@@ -76,27 +88,21 @@ def _inside(parameters: Parameters) -> Parameters:
     )
 
 
-def _logits(law: Array) -> Array:
-    """Logarithms of a law over its first entry, without that one, shape (..., K - 1)."""
-    logarithm = np.log(np.maximum(law, _EDGE))
-    return np.asarray(logarithm[..., 1:] - logarithm[..., :1])
-
-
-def _from_logits(logits: Array) -> Array:
-    whole = np.concatenate([np.zeros((*logits.shape[:-1], 1)), logits], axis=-1)
-    weights = np.exp(whole - whole.max(-1, keepdims=True))
+def _normalised(logarithms: Array) -> Array:
+    """Laws of which the logarithms are given, but for a constant, along the last axis."""
+    weights = np.exp(logarithms - logarithms.max(-1, keepdims=True))
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
 def _unbounded(parameters: Parameters) -> Array:
-    """Acceptance and rows of transitions as logits, shape (b, K + K (K - 1))."""
+    """Logits of the acceptance and logarithms of the transitions, shape (b, K + K^2)."""
     acceptance = np.log(parameters.acceptance / (1 - parameters.acceptance))
-    return np.concatenate([acceptance, _logits(parameters.transitions).reshape(len(acceptance), -1)], axis=-1)
+    return np.concatenate([acceptance, np.log(parameters.transitions).reshape(len(acceptance), -1)], axis=-1)
 
 
 def _bounded(unbounded: Array, size: int, first: Array) -> Parameters:
-    rows = unbounded[:, size:].reshape(len(unbounded), size, size - 1)
+    rows = unbounded[:, size:].reshape(len(unbounded), size, size)
     law = np.broadcast_to(first, (len(unbounded), size))
     # Beyond +-700 the exponential overflows, and nothing is told from 0 or 1 any more.
     acceptance = 1 / (1 + np.exp(-np.clip(unbounded[:, :size], -700, 700)))
-    return Parameters(acceptance, _from_logits(rows), law)
+    return Parameters(acceptance, _normalised(rows), law)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specsim.acceptance.fit_counts import Counts
-from specsim.acceptance.fitted import PREDICTED, CannotTell, Fit, MeanLength, Rates
+from specsim.acceptance.fitted import ASSUMED_ROUNDS, PREDICTED, CannotTell, Fit, MeanLength, Rates
 from specsim.acceptance.from_counts import from_counts
 from specsim.acceptance.from_rates import from_length, from_rates
 
@@ -32,4 +32,4 @@ def fit(recorded: Counts | Rates | MeanLength, regimes: int | None, replicates: 
             return from_length(recorded, regimes)
 
 
-__all__ = ["PREDICTED", "CannotTell", "Counts", "Fit", "MeanLength", "Rates", "fit"]
+__all__ = ["ASSUMED_ROUNDS", "PREDICTED", "CannotTell", "Counts", "Fit", "MeanLength", "Rates", "fit"]

@@ -335,13 +335,13 @@ def likelihood_of(counts: Counts, parameters: Parameters) -> Array:
     return likelihood
 
 
-def matrices_of_counts(counts: Counts, parameters: Parameters) -> Array:
-    """N of rounds that draft as those of a log, whatever the regime: the mean of N over their lengths, (b, K, K)."""
-    powers = _matrices(counts, parameters)[0]
-    lengths = np.bincount(counts.drafted, minlength=powers.shape[1]) / counts.rounds
-    # A position is visited where the draft is at least as long.
-    visited = np.cumsum(lengths[::-1])[::-1][: powers.shape[1]]
-    return np.einsum("j,bjik->bik", visited, powers)
+def visits_of_rounds(parameters: Parameters, gamma: int) -> Array:
+    """N of rounds of one draft length, shape (b, K, K)."""
+    step = parameters.acceptance[..., None] * parameters.transitions
+    visits = np.broadcast_to(np.eye(step.shape[-1]), step.shape)
+    for _ in range(gamma):
+        visits = np.eye(step.shape[-1]) + step @ visits
+    return visits
 
 
 def starting_points(counts: Counts, regimes: int, run: float = 10.0, reach: float = 0.6) -> Parameters:

@@ -62,7 +62,7 @@ class Fit:
         tokens_per_round: At the draft lengths ``PREDICTED``.
         low: Low end of the interval of 90 %, NaN where there is none.
         high: High end.
-        recorded_gamma: Longest draft that was recorded.
+        recorded_gamma: Positions that were recorded; longer drafts are extrapolated.
         found: What was found, one sentence each without the full stop.
         assumed: What was assumed.
     """

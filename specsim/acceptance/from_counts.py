@@ -13,9 +13,9 @@ from specsim.acceptance.fit_counts import (
     CountsFit,
     Parameters,
     fit_counts,
-    matrices_of_counts,
     starting_points,
     stretch_of,
+    visits_of_rounds,
 )
 from specsim.acceptance.fit_rates import deviance
 from specsim.acceptance.fitted import (
@@ -37,6 +37,12 @@ from specsim.specs.acceptance import Independent, Regime, Regimes
 
 _MOST_REGIMES = 3
 _BY_STRETCHES = "intervals of 90 % by bootstrap over stretches of the log"
+_ONE_REQUEST = (
+    "all rounds are those of one request, in its order: rounds of several requests in the order in which a server "
+    "makes them hide stretches, so log the request of each"
+)
+_FAR = 4.0
+"""Standard errors beyond which a fit does not follow the record."""
 
 
 _ONE_RATE_WITHIN = 0.03
@@ -55,9 +61,9 @@ def from_counts(counts: Counts, regimes: int | None, replicates: int, generator:
 
 def _one_rate(counts: Counts, found: Fit) -> list[str]:
     """Whether the formula for independent drafts would do, at the rate that gives the log's own mean."""
-    gamma = int(counts.drafted[0])
-    if not (counts.drafted == gamma).all():
+    if not _one_length(counts):
         return []
+    gamma = int(counts.drafted[0])
     rate = rate_from_tokens_per_round(counts.tokens / counts.rounds, gamma)
     apart = independent_tokens_per_round(rate, PREDICTED) / found.tokens_per_round - 1
     most = int(np.abs(apart).argmax())
@@ -92,7 +98,7 @@ def _fitted(counts: Counts, regimes: int | None, replicates: int, generator: np.
         raise CannotTell("every draft was accepted, so nothing is seen of rejections: log longer drafts.")
     if counts.accepted.sum() == 0:
         raise CannotTell("no draft was accepted: the draft looks broken, and there is nothing to fit.")
-    one_length = bool((counts.drafted == counts.drafted[0]).all())
+    one_length = _one_length(counts)
     cost = float(np.log(counts.symbols))
     fits = {1: fit_counts(counts, starting_points(counts, 1))}
     criterion = {"1 regime": -2 * float(fits[1].likelihood[0]) + cost}
@@ -117,10 +123,24 @@ def _fitted(counts: Counts, regimes: int | None, replicates: int, generator: np.
     elif regimes == 1:
         best = "1 regime"
     if best == "1 regime" and one_length:
-        return _independent(counts, told, replicates, generator)
-    if best == "positions":
-        return _positional(counts, told, replicates, generator)
-    return _in_regimes(counts, fits[int(best[0])], told, replicates, generator)
+        found = _independent(counts, told, replicates, generator)
+    elif best == "positions":
+        found = _positional(counts, told, replicates, generator)
+    else:
+        found = _in_regimes(counts, _without_chance_moves(counts, fits[int(best[0])]), told, replicates, generator)
+    return found if counts.several else replace(found, assumed=(_ONE_REQUEST, *found.assumed))
+
+
+def _one_length(counts: Counts) -> bool:
+    return bool((counts.drafted == counts.drafted[0]).all())
+
+
+def _without_chance_moves(counts: Counts, found: CountsFit) -> CountsFit:
+    """The same where regimes that are left less than once in the whole log never end."""
+    moves = found.parameters.transitions[0]
+    left = counts.tokens * found.share[0] * (1 - np.diag(moves))
+    settled = np.where((left < 1)[:, None], np.eye(len(moves)), moves)
+    return replace(found, parameters=replace(found.parameters, transitions=settled[None]))
 
 
 def _survival_of(counts: Counts) -> Array:
@@ -138,13 +158,14 @@ def _best_of_starts(counts: Counts, regimes: int) -> CountsFit:
 
 def _in_regimes(counts: Counts, found: CountsFit, told: str, replicates: int, generator: np.random.Generator) -> Fit:
     parameters, size = found.parameters, found.share.shape[-1]
-    mean = counts.tokens / counts.rounds
-    share = _shares_with_mean(counts, parameters, found.share, np.array([mean]))
+    mean, one_length = counts.tokens / counts.rounds, _one_length(counts)
+    # Where draft lengths vary they may follow the regimes, as those of a policy do: the log's own shares stay.
+    share = _shares_with_mean(counts, parameters, found.share, np.array([mean])) if one_length else found.share
     gamma = int(counts.drafted.max())
     names = NAMES.get(size, tuple(f"regime {k}" for k in range(1, size + 1)))
     acceptance = _record(parameters, share[0], names, gamma)
     redrawn, means = bootstrap(counts, found, replicates, generator)
-    shares = _shares_with_mean(counts, redrawn.parameters, redrawn.share, means)
+    shares = _shares_with_mean(counts, redrawn.parameters, redrawn.share, means) if one_length else redrawn.share
     chains = RegimeChain(redrawn.parameters.acceptance[:, None, :], redrawn.parameters.transitions, shares)
     low, high = np.quantile(chains.rounds(PREDICTED).tokens_per_round, INTERVAL, axis=0)
     chain = RegimeChain(parameters.acceptance, parameters.transitions[0], share[0])
@@ -152,18 +173,21 @@ def _in_regimes(counts: Counts, found: CountsFit, told: str, replicates: int, ge
     if size > 1:
         runs = 1 / np.maximum(1 - np.einsum("bkk->bk", redrawn.parameters.transitions), 1e-9)
         for k, name in enumerate(names):
-            probability = np.quantile(redrawn.parameters.acceptance[:, k], INTERVAL)
-            run = np.quantile(runs[:, k], INTERVAL)
-            lines.append(
-                f"{name}: acceptance {parameters.acceptance[0, k]:.4f} ({probability[0]:.4f} to {probability[1]:.4f}), "
-                f"runs of {_run(parameters.transitions[0, k, k], counts.tokens)} tokens "
-                f"({run[0]:.1f} to {run[1]:.1f}), "
-                f"{share[0, k]:.1%} of the tokens"
-            )
+            probability = _with_ends(parameters.acceptance[0, k], redrawn.parameters.acceptance[:, k], 4)
+            lines.append(f"{name}: acceptance {probability}, {_run(parameters.transitions[0, k, k], runs[:, k])}, "
+                         f"{share[0, k]:.1%} of the tokens")  # fmt: skip
         rounds = chain.rounds([gamma])
-        if (counts.drafted == gamma).all():
-            apart = np.abs(rounds.survival[0] - _survival_of(counts)).max()
-            lines.append(f"largest difference from the recorded rates by position {apart:.4f}")
+        if one_length:
+            recorded = _survival_of(counts)
+            apart = np.abs(rounds.survival[0] - recorded)
+            lines.append(f"largest difference from the recorded rates by position {apart.max():.4f}")
+            errors = np.maximum(_redrawn_survival(counts, replicates, generator).std(0), 1e-9)
+            if (far := float((apart / errors).max())) > _FAR:
+                lines.append(
+                    f"that is {far:.0f} standard errors, so these regimes do not follow the record: acceptance may "
+                    f"depend on the position inside them, and at draft lengths other than {gamma} tokens per round "
+                    "lie outside the intervals"
+                )
         lines.append(f"correlation of a round's tokens with the next one's {rounds.lag_1_autocorrelation[0]:.3f}")
     assumed = [_BY_STRETCHES]
     empty = float((counts.drafted == 0).mean())
@@ -179,19 +203,25 @@ def _lengths_told(counts: Counts) -> str:
     return str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
 
 
-def _run(stays: float, tokens: int) -> str:
-    """The mean run; one that is longer than the log is only known to be that."""
-    return f"{1 / (1 - stays):.1f}" if stays < 1 - 1 / tokens else f"more than {tokens}"
+def _run(stays: float, redrawn: Array) -> str:
+    return f"runs of {_with_ends(1 / (1 - stays), redrawn, 1)} tokens" if stays < 1 else "runs that never end"
+
+
+def _with_ends(value: float, redrawn: Array, digits: int) -> str:
+    """A number with its interval, without one where it was held."""
+    low, high = np.quantile(redrawn, INTERVAL)
+    interval = f" ({low:.{digits}f} to {high:.{digits}f})" if high - low > 1e-6 * abs(value) else ""
+    return f"{value:.{digits}f}{interval}"
 
 
 def _shares_with_mean(counts: Counts, parameters: Parameters, share: Array, mean: Array) -> Array:
-    """Shares near those given with which the rounds have this mean: 1 / E = share N^-1 1, shape (b, K).
+    """Shares near those given with which rounds of one draft length have this mean: 1 / E = share N^-1 1, shape (b, K).
 
     Shares are tilted along N^-1 1. Where no shares reach the mean they are left at the end that is nearest.
     """
     if share.shape[-1] == 1:
         return share
-    visits = matrices_of_counts(counts, parameters)
+    visits = visits_of_rounds(parameters, int(counts.drafted[0]))
     rounds_per_token = np.linalg.solve(visits, np.ones((*share.shape, 1)))[..., 0]
     wanted = 1.0 / np.broadcast_to(mean, share.shape[:1])
     centred = rounds_per_token - rounds_per_token.mean(-1, keepdims=True)
@@ -209,9 +239,9 @@ def _shares_with_mean(counts: Counts, parameters: Parameters, share: Array, mean
 def _record(parameters: Parameters, share: Array, names: Sequence[str], gamma: int) -> Independent | Regimes:
     probabilities, moves = parameters.acceptance[0], parameters.transitions[0]
     if len(names) == 1:
-        return Independent(rate=short(probabilities[0]))
-    ends = bool((np.diag(moves) < 1).all())
-    with_runs = len(names) == 2 and ends
+        return Independent(rate=short(probabilities[0]), recorded_gamma=gamma)
+    ends = np.diag(moves) < 1
+    with_runs = len(names) == 2 and bool(ends.all())
     shares = summing_to_1(share)
     regimes = {
         name: Regime(
@@ -221,7 +251,7 @@ def _record(parameters: Parameters, share: Array, names: Sequence[str], gamma: i
         )
         for k, name in enumerate(names)
     }
-    if with_runs:
+    if with_runs or not ends.any():
         return Regimes(regimes=regimes, recorded_gamma=gamma)
     rows = {name: dict(zip(names, summing_to_1(moves[k]), strict=True)) for k, name in enumerate(names)}
     return Regimes(regimes=regimes, transitions=rows, recorded_gamma=gamma)
@@ -250,7 +280,8 @@ def _independent(counts: Counts, told: str, replicates: int, generator: np.rando
         told,
         f"independent drafts at {rates[0]:.4f} ({ends[0]:.4f} to {ends[1]:.4f})",
     )
-    return Fit(Independent(rate=short(float(rates[0]))), tokens[0], low, high, gamma, lines, (_BY_STRETCHES,))
+    record = Independent(rate=short(float(rates[0])), recorded_gamma=gamma)
+    return Fit(record, tokens[0], low, high, gamma, lines, (_BY_STRETCHES,))
 
 
 def _positional(counts: Counts, told: str, replicates: int, generator: np.random.Generator) -> Fit:
@@ -261,7 +292,7 @@ def _positional(counts: Counts, told: str, replicates: int, generator: np.random
     lines = [
         f"{counts.rounds} rounds in their order, {mean:.4f} tokens per round, gamma {gamma}",
         told,
-        "acceptance falls or rises with the position, without stretches that rounds would share",
+        "acceptance falls or rises with the position, and rounds that follow each other share no stretches",
     ]
     assumed = [_BY_STRETCHES]
     return fit_of_survival(survival, drawn, gamma, lines, assumed)

@@ -79,7 +79,8 @@ def from_rates(rates: Rates, regimes: int | None, replicates: int, generator: np
         chains = [independent_tokens_per_round(_effective(one), PREDICTED) for one in redrawn]
         low, high = np.quantile(chains, INTERVAL, axis=0)
         tokens = independent_tokens_per_round(rate, PREDICTED)
-        return Fit(Independent(rate=short(rate)), tokens, low, high, rates.gamma, tuple(lines), tuple(assumed))
+        record = Independent(rate=short(rate), recorded_gamma=len(survival))
+        return Fit(record, tokens, low, high, len(survival), tuple(lines), tuple(assumed))
     return _mixture(rates, survival, redrawn[:_MOST_REFITS], lines, assumed)
 
 
@@ -118,9 +119,9 @@ def _mixture(rates: Rates, survival: Array, redrawn: Array, lines: list[str], as
             name: Regime(acceptance_probability=(short(rate),), token_share=share)
             for name, rate, share in zip(NAMES[2], lam, summing_to_1(np.array(shares)), strict=True)
         },
-        recorded_gamma=rates.gamma,
+        recorded_gamma=len(survival),
     )
-    return Fit(record, tokens, low, high, rates.gamma, tuple(lines), tuple(assumed))
+    return Fit(record, tokens, low, high, len(survival), tuple(lines), tuple(assumed))
 
 
 def _with_own_mean(rates: Rates, survival: Array) -> Mixture:
@@ -170,4 +171,4 @@ def from_length(length: MeanLength, regimes: int | None) -> Fit:
         "how acceptance goes on at other draft lengths cannot be told from one mean: log rates by position",
     ]
     tokens = independent_tokens_per_round(rate, PREDICTED)
-    return Fit(record, tokens, nothing, nothing, length.gamma, tuple(lines), ("one rate for all positions",))
+    return Fit(record, tokens, nothing, nothing, length.gamma, tuple(lines))

@@ -13,7 +13,8 @@ step; the speedup of a policy is its tokens / its cost.
   times the worth of a token exceeds its cost. Simulated.
 - goodput: a moving average of accepted / examined, and the best fixed length for independent drafts at that rate.
   Simulated.
-- oracle: drafts exactly what will be accepted. E = 1 / (1 - pi beta) at any persistence.
+- oracle: drafts exactly what will be accepted, and nothing where a draft costs a plain step or more.
+  E = 1 / (1 - pi beta) at any persistence.
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ def best_fixed(chain: RegimeChain, draft_cost_ratio: float, longest: int = LONGE
 
 
 def oracle(chain: RegimeChain, draft_cost_ratio: float) -> PolicyResult:
-    """A drafter that stops where it would be rejected, after 1000 tokens at the latest; exact."""
+    """A drafter that stops where it would be rejected, after 1000 tokens at the latest; exact.
+
+    It knows what drafts cost, too: where one costs as much as the plain step that it saves, it makes none.
+    """
+    if draft_cost_ratio >= 1:
+        return fixed(chain, 0, draft_cost_ratio)
     tokens = float(chain.rounds([_ORACLE_LONGEST]).tokens_per_round[0])
     return _exact(tokens, tokens - 1.0, draft_cost_ratio)
 

@@ -7,7 +7,7 @@ follow x: tokens_per_round = 1 + sum x_j.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -70,15 +70,27 @@ class AcceptedLengths:
 
     @property
     def acceptance_rate(self) -> Array:
-        """Accepted / examined tokens, sum of x_1 to x_gamma / sum of x_0 to x_(gamma - 1); NaN at gamma 0."""
-        accepted, last = self.accepted.sum(-1), 1.0 - self.rejection_probability
-        examined = np.where(self.gamma > 0, 1.0 + accepted - last, np.nan)
+        """Accepted / examined tokens, that is accepted or rejected ones; NaN where nothing is drafted."""
+        accepted = self.accepted.sum(-1)
+        examined = np.where(self.drafting > 0, accepted + self.rejection_probability, np.nan)
         return np.asarray(accepted / examined)
 
     @property
     def rejection_probability(self) -> Array:
-        """P(a round rejects a draft) = 1 - P(all proposed drafts are accepted), shape (..., G)."""
-        return 1.0 - self.distribution[..., np.arange(len(self.gamma)), self.gamma]
+        """P(a round rejects a draft) = P(it has one) - P(all proposed drafts are accepted), shape (..., G)."""
+        whole = self.distribution[..., np.arange(len(self.gamma)), self.gamma]
+        return np.where(self.gamma > 0, self.drafting - whole, 0.0)
+
+    @property
+    def drafting(self) -> Array:
+        """Share of the rounds that have a draft, shape (G,)."""
+        return self.proposed[:, 0]
+
+    @property
+    def of_drafts(self) -> AcceptedLengths:
+        """The same of the rounds that have a draft."""
+        share = np.where(self.drafting > 0, self.drafting, 1.0)[:, None]
+        return replace(self, proposed=self.proposed / share, accepted=self.accepted / share)
 
     @property
     def at_least(self) -> Array:
@@ -163,18 +175,38 @@ class InRegimes:
     Attributes:
         chain: The regimes of token positions.
         recorded: Draft length up to which they were observed, None if they hold at any length.
+        drafting: Share of the rounds that have a draft.
     """
 
     chain: RegimeChain
     recorded: int | None = None
+    drafting: float = 1.0
 
     def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
         """Proposed and accepted lengths at each draft length, shape (G,), at any context."""
         drafted = _drafted(gamma)
-        survival = self.chain.rounds(gamma).survival
+        survival = self.chain.rounds(gamma, self.drafting).survival
         # Where nothing is drafted there is no first position; everything else has one.
         accepted = np.zeros(drafted.shape) if survival.shape[-1] == 0 else survival
-        return AcceptedLengths(gamma, drafted, accepted, _beyond(gamma, self.recorded))
+        return AcceptedLengths(gamma, self.drafting * drafted, accepted, _beyond(gamma, self.recorded))
+
+
+@dataclass(frozen=True)
+class NowAndThen:
+    """Rounds of a process without memory, of which a share has a draft.
+
+    Attributes:
+        process: Acceptance of the rounds that have one.
+        drafting: Their share.
+    """
+
+    process: AcceptanceProcess
+    drafting: float
+
+    def lengths(self, gamma: IntArray, context_length: Array | None = None) -> AcceptedLengths:
+        """Proposed and accepted lengths of all rounds at each draft length, shape (G,)."""
+        one = self.process.lengths(gamma, context_length)
+        return replace(one, proposed=self.drafting * one.proposed, accepted=self.drafting * one.accepted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +265,21 @@ class AlongContext:
         return AcceptedLengths(gamma, each[0].proposed, between, beyond)
 
 
+def now_and_then(process: AcceptanceProcess, drafting: float) -> AcceptanceProcess:
+    """The same process where only a share of the rounds has a draft, whatever the text; the others emit one token.
+
+    Tokens per round are 1 + share (tokens of a round with a draft - 1) only where rounds do not remember each other:
+    rounds without a draft also shift where the others begin, and how long requests of a class stay.
+    """
+    match process:
+        case InRegimes():
+            return replace(process, drafting=drafting)
+        case InClasses() | AlongContext():
+            return replace(process, processes=tuple(now_and_then(one, drafting) for one in process.processes))
+        case _:
+            return NowAndThen(process, drafting) if drafting < 1 else process
+
+
 def _drafted(gamma: IntArray) -> Array:
     """P(at least j drafts are proposed) where gamma always are, shape (G, J)."""
     position = np.arange(1, max(int(gamma.max(initial=0)), 1) + 1)
@@ -252,7 +299,7 @@ def process_of(spec: Point) -> AcceptanceProcess:
     """
     match spec:
         case Independent():
-            return Conditional((spec.rate,))
+            return Conditional((spec.rate,), spec.recorded_gamma)
         case Positional():
             return Conditional(spec.conditional, recorded=len(spec.conditional))
         case Survival():
@@ -272,7 +319,8 @@ def process_of(spec: Point) -> AcceptanceProcess:
         case Drafted():
             return _effective(1.0 + spec.accepted_per_drafted * spec.gamma, spec.gamma)
         case Regimes():
-            return InRegimes(chain_of(spec), spec.recorded_gamma)
+            chain = chain_of(spec)
+            return InRegimes(chain, spec.recorded_gamma or (chain.positions if chain.positions > 1 else None))
         case Classes():
             return InClasses(
                 tuple(_token_shares(spec)), tuple(process_of(one.acceptance) for one in spec.classes.values())

@@ -13,9 +13,11 @@ among token positions, and as nu N 1 = tokens_per_round:
 
     tokens_per_round = 1 / (pi N^-1 1),    nu = tokens_per_round pi N^-1,    x_j = nu X_j 1
 
-so one solve of the size of the regimes answers everything at one draft length. Over a text of any length, nu N = pi
-tokens_per_round holds for the shares that the regimes have in that text, whatever the law that made them: shares may be
-given apart from P.
+so one solve of the size of the regimes answers everything at one draft length. Where only a share h of the rounds has a
+draft, whatever the regime, the others are rounds of no draft: N becomes h N + (1 - h) I, and x_j = h nu X_j 1.
+
+Over a text of any length, nu N = pi tokens_per_round holds for the shares that the regimes have in that text, whatever
+the law that made them: shares may be given apart from P.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SINGULAR = 1e-10
+_DOUBLINGS = 50
+"""Steps of 2^50 tokens are beyond the longest runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,17 @@ class RegimeChain:
         """Positions for which acceptance is given."""
         return int(self.acceptance.shape[-2])
 
+    @property
+    def settled_share(self) -> Array:
+        """Shares at which a text settles that begins with the shares given, shape (..., K)."""
+        identity = np.eye(self.transitions.shape[-1])
+        # Half a step at a time, so that regimes that alternate settle too.
+        moves = (identity + self.transitions) / 2
+        for _ in range(_DOUBLINGS):
+            moves = moves @ moves
+            moves = moves / moves.sum(-1, keepdims=True)
+        return np.asarray((self.share[..., None, :] @ moves)[..., 0, :])
+
     def at(self, position: int) -> Array:
         """Acceptance at a position in the round, the first being 1, shape (..., K)."""
         return self.acceptance[..., min(position, self.positions) - 1, :]
@@ -78,10 +93,10 @@ class RegimeChain:
             found.append((found[-1] * self.at(position)[..., None, :]) @ self.transitions)
         return np.stack(found, axis=-3)
 
-    def rounds(self, gamma: ArrayLike) -> RegimeRounds:
-        """Rounds at some draft lengths, shape (G,)."""
+    def rounds(self, gamma: ArrayLike, drafting: float = 1.0) -> RegimeRounds:
+        """Rounds at some draft lengths, shape (G,), of which a share has a draft."""
         lengths = np.asarray(gamma, dtype=np.int64).reshape(-1)
-        return RegimeRounds(self, lengths, self.accepting(int(lengths.max(initial=0))))
+        return RegimeRounds(self, lengths, self.accepting(int(lengths.max(initial=0))), drafting)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +107,13 @@ class RegimeRounds:
         chain: The chain.
         gamma: Draft lengths, shape (G,).
         accepting: X_j up to the longest draft, shape (..., J + 1, K, K).
+        drafting: Share of the rounds that have a draft, whatever the regime; the others emit one token.
     """
 
     chain: RegimeChain
     gamma: IntArray
     accepting: Array
+    drafting: float = 1.0
 
     @cached_property
     def start_share(self) -> Array:
@@ -105,7 +122,8 @@ class RegimeRounds:
         Shares that no rounds can have, which happens only where they were given apart from the transitions, are
         cut at 0.
         """
-        visits = np.cumsum(self.accepting, axis=-3)[..., self.gamma, :, :]
+        visits = self.drafting * np.cumsum(self.accepting, axis=-3)[..., self.gamma, :, :]
+        visits = visits + (1.0 - self.drafting) * np.eye(visits.shape[-1])
         share = np.broadcast_to(self.chain.share[..., None, :], visits.shape[:-1])
         found = np.maximum(solved_from_the_left(visits, share), 0.0)
         return found / found.sum(-1, keepdims=True)
@@ -115,7 +133,7 @@ class RegimeRounds:
         """P(at least j drafts are accepted), j = 1 to J, shape (..., G, J); 0 for j > gamma."""
         reached = self.accepting.sum(-1)[..., 1:, :]
         drafted = np.arange(1, reached.shape[-2] + 1) <= self.gamma[:, None]
-        return (self.start_share @ np.swapaxes(reached, -1, -2)) * drafted
+        return (self.start_share @ np.swapaxes(reached, -1, -2)) * (self.drafting * drafted)
 
     @cached_property
     def tokens_per_round(self) -> Array:
@@ -137,7 +155,9 @@ class RegimeRounds:
         whole = self.accepting @ chain.transitions[..., None, :, :]
         accepted, gamma = np.arange(longest + 1)[:, None, None], self.gamma[:, None, None, None]
         outcome = np.where(accepted < gamma, rejecting[..., None, :, :, :], 0.0)
-        return np.where(accepted == gamma, whole[..., None, :, :, :], outcome)
+        drafts = np.where(accepted == gamma, whole[..., None, :, :, :], outcome)
+        none = np.where(accepted == 0, whole[..., None, :, :, :], 0.0)
+        return self.drafting * drafts + (1.0 - self.drafting) * none
 
     @cached_property
     def _by_tokens(self) -> Array:

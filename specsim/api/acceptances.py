@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from specsim import __version__
-from specsim.acceptance import chain_of
+from specsim.acceptance import chain_of, process_of
 from specsim.acceptance import fit as fitting
 from specsim.acceptance import rules as verification
+from specsim.acceptance.policies import LONGEST
 from specsim.catalog.dump import document_of
 from specsim.catalog.fitting import FitQuestion, ask_fit
 from specsim.catalog.simulation import SimulationQuestion, ask_simulation
@@ -21,6 +23,7 @@ from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.verification import RuleQuestion, ask_pairs, ask_rules
 from specsim.errors import Fault, InputError, Place
 from specsim.report.fitted import FittedAcceptance, fitted
+from specsim.report.notes import of_acceptance
 from specsim.report.several_candidates import over_positions, several_candidates
 from specsim.report.simulated import Progress, policies_table, rounds_table
 from specsim.report.table import Table
@@ -159,23 +162,42 @@ def simulation_question(**options: Any) -> SimulationQuestion:
 def simulated(question: SimulationQuestion, progress: Progress = None) -> Table:
     """The answer to a question of ``simulate``; ``progress`` is told how many rounds were done."""
     acceptance, chain = question.acceptance, chain_of(question.acceptance)
+    label, process = acceptance.label, process_of(acceptance)
+    # The simulation is as sure as its rounds are many: it shows smaller differences of shares than plans do.
+    assumed = list(of_acceptance(acceptance, apart=1e-4))
+    shares = any(what.startswith("the token shares given") for what in assumed)
     if question.policies:
         chosen = [(policy.name, policy.value) for policy in question.policies]
-        return policies_table(
-            chain, acceptance.label, chosen, question.draft_cost_ratio, question.rounds, question.seed, progress
+        beyond = process.lengths(np.arange(LONGEST + 1)).extrapolated
+        table = policies_table(
+            replace(chain, share=chain.settled_share),
+            label,
+            chosen,
+            question.draft_cost_ratio,
+            question.rounds,
+            question.seed,
+            int(np.argmax(beyond)) - 1 if beyond.any() else None,
+            progress,
         )
+        told = ["policies are compared in text that has settled"] if shares else []
+        return replace(table, assumed=(*assumed, *told, *table.assumed))
     names = list(acceptance.regimes) if isinstance(acceptance, Regimes) else []
-    return rounds_table(
+    lengths = np.array(question.gamma)
+    outside = lengths[process.lengths(lengths).extrapolated]
+    table = rounds_table(
         chain,
         names,
-        acceptance.label,
+        label,
         question.gamma,
         question.rounds,
         question.seed,
         question.output_length,
         question.batch_size,
+        [f"gamma {outside.min()} and above lies beyond the recorded {label}"] if outside.size else [],
         progress,
     )
+    told = ["simulated text settles, so errors_apart also holds what the shares given make of it"] if shares else []
+    return replace(table, assumed=(*assumed, *told, *table.assumed))
 
 
 def simulation_document(question: SimulationQuestion) -> dict[str, Any]:
@@ -249,7 +271,7 @@ def fitted_acceptance(question: FitQuestion) -> FittedAcceptance:
     try:
         found = fitting.fit(question.recorded.record, question.regimes, question.replicates, question.seed)
     except fitting.CannotTell as reason:
-        raise InputError(Fault(str(reason), Place(parameter="logs"))) from None
+        raise InputError(Fault(str(reason), question.recorded.place)) from None
     document = document_of(found.acceptance)
     return fitted(found, document, question.recorded.sources, __version__, question.seed)
 

@@ -54,14 +54,20 @@ def _spelled_out(written: Any, place: Place, path: str, folder: Path | None, rem
     return _on_one_line(written, place, path, remarks)
 
 
-def _with_parts(written: Any, asked_at: Place, path: str, folder: Path | None, remarks: list[str]) -> Any:
-    """An acceptance whose parts, classes or entries of a table, are spelled out like itself."""
+def _with_parts(
+    written: Any, asked_at: Place, path: str, folder: Path | None, remarks: list[str], files: tuple[Path, ...] = ()
+) -> Any:
+    """An acceptance whose parts, classes or entries of a table, are spelled out like itself.
+
+    ``files`` are those that it stands in, one inside the other.
+    """
     kind = written.get("kind") if isinstance(written, dict) else None
     field = _PARTS.get(kind, "") if isinstance(kind, str) else ""
     parts = written.get(field) if field else None
     if not isinstance(parts, dict | list):
         return written
     own = written.place.file if isinstance(written, LocatedDict) else None
+    files = files if own is None else (*files, Path(own).resolve())
     beside = Path(own).parent if own is not None else folder
     # In a file of its own the path of a field starts there.
     before = path if own in (None, asked_at.file) else ""
@@ -75,7 +81,8 @@ def _with_parts(written: Any, asked_at: Place, path: str, folder: Path | None, r
             where = f"{before}.{field}{entry}.acceptance".removeprefix(".")
             place = one.places.get("acceptance", one.place)
             inner = _spelled_out(one["acceptance"], place, where, beside, remarks)
-            one["acceptance"] = _with_parts(inner, place, where, beside, remarks)
+            _check_part(inner, str(kind), one["acceptance"], files, place, where)
+            one["acceptance"] = _with_parts(inner, place, where, beside, remarks, files)
             filled[key] = one
     whole = written.copy() if isinstance(written, LocatedDict) else LocatedDict(written)
     whole[field] = filled
@@ -84,6 +91,30 @@ def _with_parts(written: Any, asked_at: Place, path: str, folder: Path | None, r
 
 _PARTS = {"classes": "classes", "context": "table"}
 """The fields of the kinds of acceptance that hold others."""
+
+_NEVER_PARTS = {"classes": ("classes", "context", "published", "task"), "context": ("context", "published", "task")}
+"""Kinds that cannot stand in them."""
+
+
+def _check_part(inner: Any, kind: str, written: Any, files: tuple[Path, ...], place: Place, path: str) -> None:
+    """Refuses a part that cannot be one where it is written, and not in the file that it names.
+
+    Raises:
+        InputError: If it is of a kind that cannot stand there, or in a file that it stands in itself.
+    """
+    named = isinstance(written, str) and library.is_path(written)
+    if named and isinstance(inner, LocatedDict) and inner.place.file and Path(inner.place.file).resolve() in files:
+        raise InputError(Fault(f"{written} leads back to itself.", place, path))
+    found = inner.get("kind") if isinstance(inner, dict) else None
+    if found in _NEVER_PARTS[kind]:
+        what = f"acceptance of kind {found}" + (f" ({written})" if named else "")
+        raise InputError(
+            Fault(
+                f"{what} cannot stand inside acceptance of kind {kind}: give each part rates, a length or regimes.",
+                place,
+                path,
+            )
+        )
 
 
 def _on_one_line(written: Any, place: Place, path: str, remarks: list[str]) -> Any:

@@ -7,18 +7,20 @@ dumps of its Prometheus counters. What a file is follows from what stands in it,
 from __future__ import annotations
 
 import hashlib
+import re
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from specsim.acceptance.fit import Counts, MeanLength, Rates
+from specsim.acceptance.fit import ASSUMED_ROUNDS, Counts, MeanLength, Rates
 from specsim.catalog import recorded_vllm
 from specsim.catalog.forms import FORMS, acceptance_document
-from specsim.catalog.recorded_tables import counts_of_csv, counts_of_json
-from specsim.catalog.records_of_rounds import Found, Histogram, Rounds, SurvivalCounts, fault
+from specsim.catalog.recorded_tables import counts_of_csv, counts_of_json, has_known_column
+from specsim.catalog.records_of_rounds import BONUS, Found, Histogram, Rounds, SurvivalCounts, bonus_in_rates, fault
 from specsim.errors import Fault, InputError, Place, nearest, shown
 
 SOURCES = ("auto", "counts", "csv", "vllm")
@@ -34,11 +36,13 @@ class Recorded:
         record: Counts in their order, rates by position, or a mean length.
         sources: Where it is from, one line for each file.
         remarks: What was left out, for the user to see.
+        place: Where it stands, for messages.
     """
 
     record: Counts | Rates | MeanLength
     sources: tuple[str, ...]
     remarks: tuple[str, ...]
+    place: Place = field(default_factory=lambda: Place(parameter="logs"))
 
 
 def read_recorded(
@@ -70,17 +74,34 @@ def read_recorded(
             raise InputError(Fault("counters are read from before and after alone; leave the logs out.", _at("logs")))
         texts = [_text(path, _at(name)) for path, name in ((before, "before"), (after, "after"))]
         counted = recorded_vllm.between((before, texts[0]), (after, texts[1]))
-        return _checked([counted], [_source(before, texts[0]), _source(after, texts[1])], gamma)
+        _agrees(after, counted, gamma)
+        found = _checked([counted], [_source(before, texts[0]), _source(after, texts[1])], gamma)
+        return replace(found, place=Place(file=after))
     if not logs:
         raise InputError(Fault("expected a log, or counters before and after.", _at("logs")))
     if len(logs) == 1 and "=" in logs[0] and not Path(logs[0]).exists():
         return _form(logs[0], gamma)
-    found, told = list[Found](), []
+    parts, told = list[Found](), []
     for path in logs:
-        text = _text(path, _at("logs"))
-        found.append(_read(path, text, source, gamma))
-        told.append(_source(path, text))
-    return _checked(found, told, gamma)
+        text, name = _text(path, _at("logs")), _STDIN if path == "-" else path
+        parts.append(_read(name, text, source, gamma))
+        _agrees(name, parts[-1], gamma)
+        told.append(_source(name, text))
+    whole = _checked(parts, told, gamma)
+    return whole if len(logs) > 1 else replace(whole, place=Place(file=name))
+
+
+_STDIN = "standard input"
+
+
+def _agrees(path: str, found: Found, gamma: int | None) -> None:
+    """Holds the draft length of the options against that of a file.
+
+    Raises:
+        InputError: If the file says another one.
+    """
+    if gamma is not None and found.gamma not in (None, gamma):
+        raise InputError(Fault(f"{gamma} contradicts {path}, where drafts have {found.gamma} tokens.", _at("gamma")))
 
 
 def _at(parameter: str) -> Place:
@@ -90,20 +111,40 @@ def _at(parameter: str) -> Place:
 def _text(path: str, place: Place) -> str:
     file = Path(path)
     try:
+        if path == "-":
+            return _decoded(sys.stdin.buffer.read(), _STDIN)
         if file.is_dir():
             raise InputError(Fault(f"{path} is a folder, expected a file.", place))
         if not file.exists():
             raise InputError(Fault(f"no such file: {shown(path, 200)}.", place))
         if file.is_file() and file.stat().st_size > _MOST_BYTES:
             raise InputError(Fault(f"{path} has more than 1 GiB.", place))
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(Fault("not a text file.", Place(file=path))) from None
+        return _decoded(file.read_bytes(), path)
     except OSError as error:
         raise InputError(Fault(f"cannot read {shown(path, 200)}: {error.strerror}.", place)) from None
+
+
+_PACKED = {
+    b"\x1f\x8b": "this is a gzip file: unpack it first.",
+    b"\x28\xb5\x2f\xfd": "this is a zstd file: unpack it first.",
+    b"\xff\xfe": "this is UTF-16: save it as UTF-8.",
+    b"\xfe\xff": "this is UTF-16: save it as UTF-8.",
+}
+"""What files that are no text in UTF-8 begin with."""
+
+
+def _decoded(data: bytes, path: str) -> str:
+    for begins, message in _PACKED.items():
+        if data.startswith(begins):
+            raise fault(path, 0, message)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise fault(path, line, f"not text in UTF-8: byte 0x{data[error.start]:02x}.") from None
     if not text.strip():
-        raise InputError(Fault("the file is empty.", Place(file=path)))
-    return text
+        raise fault(path, 0, "the file is empty.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _source(path: str, text: str) -> str:
@@ -116,9 +157,11 @@ def _read(path: str, text: str, source: str, gamma: int | None) -> Found:
         return recorded_vllm.of_log(path, text)
     if source in ("auto", "vllm") and recorded_vllm.PREFIX in text and first not in "{[":
         return recorded_vllm.between(None, (path, text))
-    if source in ("auto", "counts", "vllm") and first in "{[0123456789-" and Path(path).suffix.lower() != ".csv":
+    of_others = next((how for mark, how in _OTHERS.items() if mark in text), "")
+    is_csv = source == "csv" or Path(path).suffix.lower() == ".csv"
+    if source in ("auto", "counts", "vllm") and _JSON.match(text) and not is_csv and not of_others:
         return counts_of_json(path, text, gamma)
-    if (source in ("auto", "csv") and "," in text.partition("\n")[0]) or source == "csv" or path.endswith(".csv"):
+    if is_csv or (source == "auto" and has_known_column(text)):
         return counts_of_csv(path, text, gamma)
     if source == "vllm":
         message = f"expected lines with {recorded_vllm.LINE!r}, counters {recorded_vllm.PREFIX}..., or metrics in JSON."
@@ -127,8 +170,21 @@ def _read(path: str, text: str, source: str, gamma: int | None) -> Found:
         path,
         1,
         "expected JSON lines of accepted counts, a CSV file with a column accepted or rate, vLLM's log lines with "
-        f"{recorded_vllm.LINE!r}, its counters, or its metrics of requests.",
+        f"{recorded_vllm.LINE!r}, its counters, or its metrics of requests.{of_others}",
     )
+
+
+_JSON = re.compile(r"\s*(\{|\[\s*([\[{\]]|-?[0-9.]+\s*[,\]])|-?[0-9.]+[^\S\n]*(\n|$))")
+"""How a list of numbers or of what is in brackets begins, a mapping, or a number that has its line for itself."""
+
+_OTHERS = {
+    "accept len": " Log lines of SGLang are not read: their accept len is tokens per round, as in length=2.5@3.",
+    "Speculative metrics:": (
+        " Log lines of vLLM before its version 1 are not read: their system efficiency x (gamma + 1) is tokens per "
+        "round, as in length=2.5@3."
+    ),
+}
+"""What lines of other tools hold, and what can be given in their place."""
 
 
 def _form(text: str, gamma: int | None) -> Recorded:
@@ -150,6 +206,8 @@ def _form(text: str, gamma: int | None) -> Recorded:
         hint = ", as fractions and not as percentages" if (values > 1).any() else ""
         raise InputError(Fault(f"expected numbers from 0 to 1{hint}, found {shown(values.tolist())}.", _at("logs")))
     survival = np.cumprod(values) if kind == "conditional" else values
+    if bonus_in_rates(survival.tolist(), ASSUMED_ROUNDS):
+        raise InputError(Fault(BONUS, _at("logs")))
     rates = SurvivalCounts("", 0, tuple(survival.tolist()), None, gamma or len(survival))
     return _checked([rates], [text], gamma, parameter="logs")
 
@@ -196,7 +254,7 @@ def _rates(rates: list[SurvivalCounts], gamma: int | None, parameter: str | None
     survival = np.average([one.survival for one in rates], axis=0, weights=weights)
     known = [one.rounds for one in rates if one.rounds is not None]
     one = rates[0]
-    place = Place(parameter=parameter) if parameter else Place(file=one.file, line=one.line)
+    place = Place(parameter=parameter) if parameter else Place(file=one.file, line=one.line or None)
     for position, (before, after) in enumerate(pairwise(survival), start=2):
         if after > before + 1e-9:
             raise InputError(

@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from specsim.catalog.records_of_rounds import Found, Histogram, Rounds, SurvivalCounts, fault
+from specsim.acceptance.fit import ASSUMED_ROUNDS
+from specsim.catalog.records_of_rounds import (
+    BONUS,
+    Found,
+    Histogram,
+    Rounds,
+    SurvivalCounts,
+    bonus_counted,
+    bonus_in_rates,
+    fault,
+)
 from specsim.errors import nearest, shown
 
 _LONGEST = 1000
 _STEPS = ("per_step_accepted", "per_step_drafted")
-_BOTH = {"drafted", "gamma"}
 _HISTOGRAMS = "acceptance_histogram_by_draft_length"
 
 
@@ -22,19 +31,32 @@ class _Order:
     """Rounds that are gathered request by request."""
 
     def __init__(self) -> None:
-        self.accepted: list[int] = []
-        self.drafted: list[int] = []
-        self.proposed: list[int] = []
-        self.first: list[bool] = []
+        self.requests: dict[object, tuple[list[int], list[int], list[int]]] = {}
 
-    def add(self, accepted: list[int], drafted: list[int], new: bool = True, asked: list[int] | None = None) -> None:
-        self.first += [new and index == 0 for index in range(len(accepted))]
-        self.accepted += accepted
-        self.proposed += drafted
-        self.drafted += drafted if asked is None else asked
+    def add(
+        self, accepted: list[int], drafted: list[int], request: object = None, asked: list[int] | None = None
+    ) -> None:
+        """Rounds of a request by its name, behind those it already has; without a name, of a request of their own."""
+        name = object() if request is None else request
+        made, proposed, given = self.requests.setdefault(name, ([], [], []))
+        made += accepted
+        proposed += drafted
+        given += drafted if asked is None else asked
 
-    def rounds(self) -> Rounds:
-        return Rounds(np.array(self.drafted), np.array(self.accepted), np.array(self.first), np.array(self.proposed))
+    def rounds(self, file: str) -> Rounds:
+        """All rounds, request by request, in whatever order they were written."""
+        filled = [all_three for all_three in self.requests.values() if all_three[0]]
+        if not filled:
+            raise fault(file, 1, "no round was recorded.")
+        accepted = np.array([count for made, _, _ in filled for count in made])
+        proposed = np.array([count for _, drafted, _ in filled for count in drafted])
+        given = np.array([count for _, _, asked in filled for count in asked])
+        first = np.array([index == 0 for made, _, _ in filled for index in range(len(made))])
+        some = proposed > 0
+        later, examined = accepted[some] - 1, np.minimum(accepted, proposed - 1)[some]
+        if (later >= 0).all() and bonus_counted(later.sum(), examined.sum(), some.sum()):
+            raise fault(file, 0, BONUS)
+        return Rounds(given, accepted, first, proposed)
 
 
 def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
@@ -44,11 +66,11 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
     vLLM's ``speculative_decoding`` metrics. With ``gamma`` beside ``drafted`` a drafter may run out of guesses.
     """
     entries = _entries(file, text)
-    order, histograms, request = _Order(), list[Histogram](), object()
+    order, histograms = _Order(), list[Histogram]()
     for line, entry in entries:
         metrics = _metrics(entry)
         if metrics is not None:
-            _of_metrics(file, line, metrics, order, histograms)
+            _of_metrics(file, line, metrics, gamma, order, histograms)
             continue
         if isinstance(entry, dict):
             unknown = [key for key in entry if key not in ("accepted", "drafted", "gamma", "request")]
@@ -59,23 +81,51 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
                 close = nearest(unknown[0], ["accepted", "drafted", "gamma", "request"])
                 raise fault(file, line, f"unknown field. {close}", str(unknown[0]))
         accepted = entry.get("accepted") if isinstance(entry, dict) else entry
-        drafted = entry.get("drafted", entry.get("gamma", gamma)) if isinstance(entry, dict) else gamma
+        drafted = _drafted(entry, _LENGTHS, gamma) if isinstance(entry, dict) else gamma
         if drafted is None:
             message = "what was drafted is missing: add drafted to every line, or give the draft length as --gamma."
             raise fault(file, line, message)
-        one = isinstance(accepted, int) and not isinstance(accepted, bool)
         made, given = _pair(file, line, accepted, drafted)
-        asked = _asked(file, line, entry["gamma"], given) if isinstance(entry, dict) and set(entry) >= _BOTH else None
-        same = one and (entry.get("request") if isinstance(entry, dict) else None) == request
-        order.add(made, given, not same, asked)
-        request = (entry.get("request") if isinstance(entry, dict) else None) if one else object()
-    if histograms and order.accepted:
+        asked = _asked(file, line, entry, _LENGTHS, given) if isinstance(entry, dict) else None
+        request = entry.get("request") if isinstance(entry, dict) else None
+        if request is None:
+            # A list is a request of its own; numbers, one a line, are the rounds of one.
+            order.add(made, given, None if isinstance(accepted, list) else "", asked)
+        else:
+            order.add(made, given, json.dumps(request), asked)
+    if histograms and order.requests:
         raise fault(file, 1, "some requests have their counts in order and others a histogram: keep one sort.")
     if histograms:
         return _together(file, histograms)
-    if not order.accepted:
-        raise fault(file, 1, "no round was recorded.")
-    return order.rounds()
+    return order.rounds(file)
+
+
+_LENGTHS = ("drafted", "gamma")
+
+
+def _drafted(entry: dict[str, Any], fields: tuple[str, str], gamma: int | None) -> Any:
+    """What was drafted: by round, and if that is not there the draft length, of the entry itself or of all."""
+    by_round, length = (entry.get(field) for field in fields)
+    if by_round is not None:
+        return by_round
+    return gamma if length is None else length
+
+
+def _asked(
+    file: str, line: int, entry: dict[str, Any], fields: tuple[str, str], drafted: list[int]
+) -> list[int] | None:
+    """What was asked for in each round, no less than what was drafted; None where an entry does not say both."""
+    by_round, length = (entry.get(field) for field in fields)
+    if by_round is None or length is None:
+        return None
+    asked = _whole_numbers(file, line, length, fields[1], _LONGEST)
+    asked = asked if isinstance(length, list) else asked * len(drafted)
+    if len(asked) != len(drafted):
+        raise fault(file, line, f"{len(asked)} draft lengths are asked for in {len(drafted)} rounds.", fields[1])
+    for count, most in zip(drafted, asked, strict=True):
+        if count > most:
+            raise fault(file, line, f"{count} tokens drafted at {fields[1]} {most}.", fields[0])
+    return asked
 
 
 def _entries(file: str, text: str) -> list[tuple[int, Any]]:
@@ -121,12 +171,18 @@ def _metrics(entry: Any) -> dict[str, Any] | None:
     return None
 
 
-def _of_metrics(file: str, line: int, metrics: dict[str, Any], order: _Order, histograms: list[Histogram]) -> None:
+def _of_metrics(
+    file: str, line: int, metrics: dict[str, Any], gamma: int | None, order: _Order, histograms: list[Histogram]
+) -> None:
     if _STEPS[0] in metrics:
-        drafted = metrics.get(_STEPS[1], metrics.get("num_spec_tokens"))
+        fields = (_STEPS[1], "num_spec_tokens")
+        drafted = _drafted(metrics, fields, gamma)
         if drafted is None:
-            raise fault(file, line, "what was drafted is missing.", _STEPS[1])
-        order.add(*_pair(file, line, metrics[_STEPS[0]], drafted, _STEPS[0]))
+            message = "what was drafted is missing: log it, or give the draft length as --gamma."
+            raise fault(file, line, message, _STEPS[1])
+        made, given = _pair(file, line, metrics[_STEPS[0]], drafted, _STEPS[0])
+        _asked(file, line, metrics, fields, given)
+        order.add(made, given)
         return
     by_length = metrics.get(_HISTOGRAMS)
     if isinstance(by_length, dict) and len([1 for counts in by_length.values() if any(counts)]) > 1:
@@ -141,6 +197,10 @@ def _of_metrics(file: str, line: int, metrics: dict[str, Any], order: _Order, hi
     counts = _whole_numbers(file, line, histogram, "acceptance_histogram", None)
     if len(counts) < 2:
         raise fault(file, line, "expected counts of 0 to gamma accepted tokens.", "acceptance_histogram")
+    length = metrics.get("num_spec_tokens")
+    if length is not None and length != len(counts) - 1:
+        message = f"counts of 0 to {len(counts) - 1} accepted tokens at num_spec_tokens {shown(length)}."
+        raise fault(file, line, message, "acceptance_histogram")
     histograms.append(Histogram(file, line, np.array(counts)))
 
 
@@ -163,20 +223,9 @@ def _pair(file: str, line: int, accepted: Any, drafted: Any, field: str = "accep
         raise fault(file, line, f"{len(made)} rounds are accepted and {len(given)} drafted.", "drafted")
     for count, most in zip(made, given, strict=True):
         if count > most:
-            raise fault(file, line, f"{count} tokens accepted of {most} drafted.", field)
+            bonus = " Is the bonus token counted in?" if count == most + 1 else ""
+            raise fault(file, line, f"{count} tokens accepted of {most} drafted.{bonus}", field)
     return made, given
-
-
-def _asked(file: str, line: int, gamma: Any, drafted: list[int]) -> list[int]:
-    """What was asked for in each round, no less than what was drafted."""
-    asked = _whole_numbers(file, line, gamma, "gamma", _LONGEST)
-    asked = asked if isinstance(gamma, list) else asked * len(drafted)
-    if len(asked) != len(drafted):
-        raise fault(file, line, f"{len(asked)} draft lengths are asked for in {len(drafted)} rounds.", "gamma")
-    for count, most in zip(drafted, asked, strict=True):
-        if count > most:
-            raise fault(file, line, f"{count} tokens drafted where {most} were asked for.", "drafted")
-    return asked
 
 
 def _whole_numbers(file: str, line: int, value: Any, field: str, most: int | None) -> list[int]:
@@ -189,6 +238,12 @@ def _whole_numbers(file: str, line: int, value: Any, field: str, most: int | Non
 
 
 _COLUMNS = ("accepted", "drafted", "gamma", "request", "rounds", "position", "rate")
+
+
+def has_known_column(text: str) -> bool:
+    """Whether text begins with the header of such a file, or with one that is nearly it."""
+    names = [name.strip() for name in text.lstrip().partition("\n")[0].split(",")]
+    return len(names) > 1 and any(name in _COLUMNS for name in names)
 
 
 def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
@@ -215,18 +270,15 @@ def counts_of_csv(file: str, text: str, gamma: int | None) -> Found:
         raise fault(file, 1, "expected a column accepted, or position and rate.")
     if "rounds" in names:
         return _histogram_of_rows(file, rows, gamma)
-    order, request = _Order(), object()
-    lengths = "drafted" if "drafted" in names else "gamma" if "gamma" in names else None
-    if lengths is None and gamma is None:
+    order, lengths = _Order(), [name for name in _LENGTHS if name in names]
+    if not lengths and gamma is None:
         message = "what was drafted is missing: add a column drafted, or give the draft length as --gamma."
         raise fault(file, 1, message)
     for line, row in rows:
-        drafted = _whole(file, line, row, lengths) if lengths is not None else gamma
-        made, given = _pair(file, line, _whole(file, line, row, "accepted"), drafted)
-        asked = _asked(file, line, _whole(file, line, row, "gamma"), given) if set(names) >= _BOTH else None
-        order.add(made, given, row.get("request") != request, asked)
-        request = row.get("request")
-    return order.rounds()
+        numbers = {name: _whole(file, line, row, name) for name in ("accepted", *lengths)}
+        made, given = _pair(file, line, numbers["accepted"], _drafted(numbers, _LENGTHS, gamma))
+        order.add(made, given, row.get("request", ""), _asked(file, line, numbers, _LENGTHS, given))
+    return order.rounds(file)
 
 
 def _whole(file: str, line: int, row: dict[str, str], column: str) -> int:
@@ -251,7 +303,11 @@ def _histogram_of_rows(file: str, rows: list[tuple[int, dict[str, str]]], gamma:
     longest = max(found) if gamma is None else gamma
     if longest == 0:
         raise fault(file, rows[-1][0], "no round accepted anything; give the draft length as --gamma.")
-    return Histogram(file, rows[0][0], np.array([found.get(count, 0) for count in range(longest + 1)]))
+    counts, lengths = np.array([found.get(count, 0) for count in range(longest + 1)]), np.arange(longest + 1)
+    later = float(counts @ (lengths - 1)), float(counts @ np.minimum(lengths, longest - 1))
+    if counts[0] == 0 and bonus_counted(*later, float(counts.sum())):
+        raise fault(file, 0, BONUS)
+    return Histogram(file, rows[0][0], counts)
 
 
 def _rates_of_rows(file: str, names: list[str], rows: list[tuple[int, dict[str, str]]], gamma: int | None) -> Found:
@@ -271,4 +327,6 @@ def _rates_of_rows(file: str, names: list[str], rows: list[tuple[int, dict[str, 
         if "rounds" in names:
             rounds = _whole(file, line, row, "rounds")
         survival.append(value)
+    if bonus_in_rates(survival, ASSUMED_ROUNDS if rounds is None else rounds):
+        raise fault(file, 0, BONUS)
     return SurvivalCounts(file, rows[0][0], tuple(survival), rounds, gamma)

@@ -16,6 +16,7 @@ LINE = "SpecDecoding metrics:"
 PREFIX = "vllm:spec_decode_"
 
 _COUNT = re.compile(r"\b(Accepted|Drafted): ([0-9]+) tokens")
+_MEAN = re.compile(r"Mean acceptance length: ([0-9]+\.?[0-9]*)")
 _RATES = re.compile(r"Per-position acceptance rate: ([0-9., naN%]+?)(?:, [A-Z]|$)")
 _SERIES = re.compile(r"^vllm:spec_decode_(\w+?)(\{[^}]*\})?\s+([-+0-9.eE]+|NaN|[+-]Inf)(\s+[0-9]+)?$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -25,18 +26,23 @@ def of_log(file: str, text: str) -> SurvivalCounts:
     """Rates of all intervals of a log, each as often as it had rounds."""
     rates: list[list[float]] = []
     rounds: list[int] = []
-    first = 0
-    for number, line in enumerate(text.splitlines(), start=1):
+    first, without, uncounted, cut = 0, 0, "", 0
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
         if LINE not in line:
+            continue
+        if number == len(lines) and not text.endswith("\n") and not line.rstrip().endswith("%"):
+            cut = number
             continue
         counts = {name: int(value) for name, value in _COUNT.findall(line)}
         listed = _RATES.search(line)
         if listed is None:
-            raise fault(
-                file, number, "this line has no rates by position, which older versions leave out; its mean can be "
-                "given as length=TOKENS@GAMMA.",
-            )  # fmt: skip
-        if counts.get("Drafted", 0) == 0 or "nan" in listed[1].lower():
+            without = without or number
+            continue
+        if "nan" in listed[1].lower() or counts.get("Drafted") == 0:
+            continue
+        if "Drafted" not in counts:
+            uncounted = listed[1].replace(" ", "")
             continue
         entries = [part.strip() for part in listed[1].split(",") if part.strip()]
         values = [_rate(file, number, entry) for entry in entries]
@@ -50,13 +56,48 @@ def of_log(file: str, text: str) -> SurvivalCounts:
                 "counts in their order (per_step_accepted, per_step_drafted)."
             )
             raise fault(file, number, message)
+        _contradictions(file, number, line, values, counts)
         first = first or number
         rates.append(values)
         rounds.append(drafted // len(values))
+    if not rates and uncounted:
+        message = f"no line says how much was accepted and drafted; give its rates alone, as survival={uncounted}."
+        raise fault(file, 0, message)
+    if not rates and without:
+        raise fault(
+            file, without, "this line has no rates by position, which older versions leave out; its mean can be "
+            "given as length=TOKENS@GAMMA.",
+        )  # fmt: skip
     if not rates:
-        raise fault(file, 0, f"no line with {LINE!r} has drafts.")
+        raise fault(file, cut, f"no {'whole ' if cut else ''}line with {LINE!r} has drafts.")
+    remarks = [f"{file}, line {cut}: the line is cut off and was left out"] if cut else []
+    remarks += [f"{file}, line {without}: lines without rates by position were left out"] if without else []
     survival = np.average(rates, axis=0, weights=rounds)
-    return SurvivalCounts(file, first, tuple(survival.tolist()), sum(rounds), len(rates[0]))
+    return SurvivalCounts(file, first, tuple(survival.tolist()), sum(rounds), len(rates[0]), tuple(remarks))
+
+
+_HALF_A_DIGIT = {"mean": 0.005, "rate": 0.0005}
+"""By how much rounding changes what a line says."""
+
+
+def _contradictions(file: str, number: int, line: str, values: list[float], counts: dict[str, int]) -> None:
+    """Holds what a line says in several ways against each other.
+
+    Raises:
+        InputError: If the mean length or the accepted tokens are not those of the rates by position.
+    """
+    accepted, drafted = counts.get("Accepted"), counts["Drafted"]
+    if accepted is not None and accepted > drafted:
+        raise fault(file, number, f"{accepted} tokens accepted of {drafted} drafted.")
+    within, by_position = len(values) * _HALF_A_DIGIT["rate"] + 1e-9, sum(values)
+    mean = _MEAN.search(line)
+    if mean is not None and abs(float(mean[1]) - 1 - by_position) > within + _HALF_A_DIGIT["mean"]:
+        message = f"a mean length of {mean[1]}, where the rates by position sum to {1 + by_position:.2f}."
+        raise fault(file, number, message)
+    if accepted is not None and abs(accepted * len(values) / drafted - by_position) > within:
+        by_rates = by_position * drafted / len(values)
+        message = f"{accepted} tokens accepted, where the rates by position make {by_rates:.0f} of {drafted} drafted."
+        raise fault(file, number, message)
 
 
 def _rate(file: str, line: int, text: str) -> float:
@@ -75,7 +116,7 @@ def _rate(file: str, line: int, text: str) -> float:
 
 def between(before: tuple[str, str] | None, after: tuple[str, str]) -> SurvivalCounts:
     """Rates from two dumps of counters, file and text each, or from one dump since the start of the server."""
-    start, created = ({}, False) if before is None else _counters(*before)
+    start, created = ({}, {}) if before is None else _counters(*before)
     end, created_too = _counters(*after)
     file = after[0]
     if before is not None and {key[1] for key in start} != {key[1] for key in end}:
@@ -84,12 +125,18 @@ def between(before: tuple[str, str] | None, after: tuple[str, str]) -> SurvivalC
     models = sorted({key[1] for key in end})
     if len(models) > 1:
         raise fault(file, 0, f"counters of several models, {', '.join(models)}: keep the lines of one.")
+    if before is not None:
+        _same_servers(file, start, end)
     totals: dict[tuple[str, int], float] = {}
     for (name, _, engine, position), value in end.items():
         gained = value - start.get((name, models[0], engine, position), 0.0)
         if gained < 0:
             raise fault(file, 0, f"{name} of engine {engine} has gone down: the server was started anew in between.")
         totals[name, position] = totals.get((name, position), 0.0) + gained
+    for (name, _, engine, _), time in created_too.items():
+        if abs(created.get((name, models[0], engine, -1), time) - time) > 0.5:
+            message = f"{name} of engine {engine} was created anew in between: the server was started again."
+            raise fault(file, 0, message)
     rounds, drafted = totals.get(("num_drafts", -1), 0.0), totals.get(("num_draft_tokens", -1), 0.0)
     positions = sorted(position for name, position in totals if name == "num_accepted_tokens_per_pos")
     if ("num_drafts", -1) not in totals or not positions:
@@ -113,10 +160,20 @@ def between(before: tuple[str, str] | None, after: tuple[str, str]) -> SurvivalC
 _Key = tuple[str, str, str, int]
 
 
-def _counters(file: str, text: str) -> tuple[dict[_Key, float], bool]:
-    """Counters by name, model, engine and position (-1: none), and whether there were ``_created`` series."""
+def _same_servers(file: str, start: dict[_Key, float], end: dict[_Key, float]) -> None:
+    engines = [{engine for _, _, engine, _ in dump} for dump in (start, end)]
+    for engine in sorted(engines[0] ^ engines[1]):
+        which, other = ("before", "after") if engine in engines[0] else ("after", "before")
+        message = (
+            f"engine {engine} is in the dump {which} and not in the one {other}: compare dumps of the same engines."
+        )
+        raise fault(file, 0, message)
+
+
+def _counters(file: str, text: str) -> tuple[dict[_Key, float], dict[_Key, float]]:
+    """Counters by name, model, engine and position (-1: none), and when each was created."""
     found: dict[_Key, float] = {}
-    created = False
+    created: dict[_Key, float] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.startswith(PREFIX):
             continue
@@ -124,19 +181,19 @@ def _counters(file: str, text: str) -> tuple[dict[_Key, float], bool]:
         if match is None:
             raise fault(file, number, "expected a counter, its labels and a number.")
         name, labels = match[1], dict(_LABEL.findall(match[2] or ""))
+        value, model, engine = float(match[3]), labels.get("model_name", ""), labels.get("engine", "")
         if name.endswith("_created"):
-            created = True
+            created[name.removesuffix("_created"), model, engine, -1] = value
             continue
-        value = float(match[3])
         if not 0 <= value < float("inf"):
             raise fault(file, number, f"expected a count, found {match[3]}.")
         position = labels.get("position", "-1")
         if not re.fullmatch(r"-1|[0-9]{1,4}", position):
             raise fault(file, number, f"expected a position from 0, found {position!r}.")
-        key = (name.removesuffix("_total"), labels.get("model_name", ""), labels.get("engine", ""), int(position))
+        key = (name.removesuffix("_total"), model, engine, int(position))
         found[key] = found.get(key, 0.0) + value
     if not found:
-        raise fault(file, 0, _nothing(created))
+        raise fault(file, 0, _nothing(bool(created)))
     return found, created
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +27,11 @@ class Rounds:
     proposed: IntArray
     remarks: tuple[str, ...] = ()
     what: str = "counts in their order"
+
+    @property
+    def gamma(self) -> int:
+        """Longest draft."""
+        return int(self.drafted.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +64,33 @@ class SurvivalCounts:
 
 
 Found = Rounds | Histogram | SurvivalCounts
+
+
+_BY_CHANCE = 1e-6
+
+
+def bonus_counted(accepted: float, examined: float, rounds: float) -> bool:
+    """Whether rounds that all accept their first draft must have the bonus token counted in.
+
+    Args:
+        accepted: Accepted drafts behind the first ones.
+        examined: Examined ones behind the first ones; if their share of accepted ones held for the first drafts too,
+            none of them would be rejected with that share to the power of the rounds.
+        rounds: Number of rounds.
+    """
+    # One more of each: few examined drafts tell little.
+    return rounds * math.log((accepted + 1) / (examined + 1)) < math.log(_BY_CHANCE)
+
+
+BONUS = (
+    "no round rejected its first draft, and later drafts are rejected often: is the bonus token of every round counted "
+    "in? Leave it out."
+)
+
+
+def bonus_in_rates(survival: Sequence[float], rounds: float) -> bool:
+    """The same of rates by position."""
+    return survival[0] == 1 and bonus_counted(rounds * sum(survival[1:]), rounds * sum(survival[:-1]), rounds)
 
 
 def fault(file: str, line: int, message: str, field: str = "") -> InputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -107,13 +107,13 @@ def ask_simulation(**given: Any) -> SimulationQuestion:
         batch_size=read("batch_size", _of_kind(axis(1, 100_000)), ()),
         policies=policies,
         draft_cost_ratio=read("draft_cost_ratio", _of_kind(number(0)), 0.0),
-        remarks=tuple(remarks),
+        remarks=(),
     )
     if given.get("acceptance") is None:
         faults.append(Fault("expected an acceptance such as rate=0.8, or a YAML file.", Place(parameter="acceptance")))
     said = {name for name, value in given.items() if value is not None}
     for name, other, what in (
-        ("batch_size", "output_length", "batches of requests need the tokens of a request in output_length"),
+        ("batch_size", "output_length", "batches of requests need the tokens of a request in --output-length"),
         ("draft_cost_ratio", "policy", "it says nothing without a policy"),
     ):
         if name in said and other not in said:
@@ -125,16 +125,21 @@ def ask_simulation(**given: Any) -> SimulationQuestion:
                                 Place(parameter=name)))  # fmt: skip
     if "policy" in said and "draft_cost_ratio" not in said and policies:
         message = (
-            "a policy needs what a draft costs: expected draft_cost_ratio, one draft step / one plain target step."
+            "a policy needs what a draft costs: expected --draft-cost-ratio, one draft step / one plain target step."
         )
         faults.append(Fault(message, Place(parameter="policy")))
     needs_chain = [policy for policy in policies if policy.name in DEFAULT_THRESHOLDS]
     if needs_chain and question.acceptance is not None and _by_position(question.acceptance):
-        message = f"{needs_chain[0].name} is exact only where acceptance does not depend on the position in the round."
-        faults.append(Fault(message, Place(parameter="policy")))
+        only = "exact only where acceptance does not depend on the position in the round"
+        if given.get("policy") in ("all", ["all"]):
+            names = " and ".join(policy.name for policy in needs_chain)
+            remarks.append(f"{names} are left out: they are {only}")
+        else:
+            faults.append(Fault(f"{needs_chain[0].name} is {only}.", Place(parameter="policy")))
+        policies = tuple(policy for policy in policies if policy not in needs_chain)
     if faults:
         raise InputError(dict.fromkeys(faults))
-    return question
+    return replace(question, policies=policies, remarks=tuple(remarks))
 
 
 def stationary(written: Any, remarks: list[str]) -> Stationary:
@@ -160,7 +165,13 @@ def stationary(written: Any, remarks: list[str]) -> Stationary:
     if isinstance(found, Published):
         raise InputError(Fault("expected one acceptance, found a published range; name one of its ends.", place))
     if isinstance(found, ByContext):
-        message = "acceptance along the context: expected that of one context, an entry of its table."
+        entry = found.table[0]
+        simple = not isinstance(entry.acceptance, Regimes | Classes)
+        how = entry.acceptance.label if simple else "in a file of its own"
+        message = (
+            "acceptance along the context is simulated one context at a time: give that of an entry of its table, such "
+            f"as context {entry.context_length}, {how}."
+        )
         raise InputError(Fault(message, place))
     if isinstance(found, TreeLength):
         message = "tokens per round of a tree do not say how drafts are accepted one by one; expected ranks or a rate."
@@ -183,6 +194,8 @@ def _of_kind(kind: Kind) -> Callable[[Any], Any]:
         if isinstance(found, str):
             plain = plain_value(found)
             found = found if plain is None else plain
+            # 1e5 is a whole number to those who write it.
+            found = int(found) if isinstance(found, float) and found.is_integer() else found
         try:
             return kind.read(list(found) if isinstance(found, range | tuple) else found)
         except ValueError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("simulate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--acceptance", required=True, metavar="FORM", help=ACCEPTANCE_ALONE_HELP)
 @click.option("--gamma", metavar="LIST", help="Draft lengths; default 4.")
-@click.option("--rounds", metavar="N", help="Rounds to simulate at each, at least; default 100000.")
+@click.option("--rounds", metavar="N", help="Rounds to simulate at each, 1000 or more; default 100000.")
 @click.option("--seed", metavar="N", help="Of the random numbers; default 0.")
 @click.option("--output-length", metavar="N", help="Tokens of a request: how many rounds it takes, as a distribution.")
 @click.option("--batch", "batch_size", metavar="LIST", help="Static batches of such requests: when the last is done.")
@@ -110,8 +111,6 @@ def _for_the_eye(table: Table) -> tuple[Table, list[str]]:
     """The table without the dust of rounding, and the columns that the eye needs; CSV and JSON have all."""
     import numpy as np
 
-    from specsim.report.table import Table
-
     rounded = {n: np.round(c, 12) if c.dtype.kind == "f" else c for n, c in ((n, table[n]) for n in table.columns)}
     outcomes = [name for name in table.columns if name.startswith("accepted_")]
     hidden = {name for name in table.columns if name.startswith("simulated_") and name[10:].isdigit()}
@@ -120,4 +119,4 @@ def _for_the_eye(table: Table) -> tuple[Table, list[str]]:
     if len(outcomes) > _MOST_OUTCOMES or "output_length" in table.columns:
         hidden.update(outcomes)
     shown = [name for name in table.columns if name not in hidden and name not in _FOR_FILES]
-    return Table(rounded, table.shape, table.assumed), shown
+    return replace(table, columns=rounded), shown

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import process_of, rate_where
+from specsim.acceptance import rate_where
 from specsim.cost.passes import Array
 from specsim.planning.lengths import (
     lengths_of,
+    process_with,
     proposed_by,
     rejections_of_independent_drafts,
     tokens_of_independent_drafts,
@@ -152,7 +153,7 @@ def perfect_stop(question: Question, axes: Axes, rounds: Rounds, also: int) -> P
     repair = question.costs.repair if question.costs is not None else 0.0
     fixed = overhead - plain * repair * rounds.lengths.rejection_probability.reshape(-1)
     # The longest of a batch of drafts: of k tokens with the probability that all have at most k, and not all fewer.
-    proposed = process_of(acceptance).lengths(proposed_by(draft, gamma), axes.context_length)
+    proposed = process_with(draft, acceptance).lengths(proposed_by(draft, gamma), axes.context_length).of_drafts
     at_most = (1 - proposed.at_least.reshape(len(gamma), -1)) ** axes.batch_size.item()
     found = []
     for index, longest in enumerate(gamma):

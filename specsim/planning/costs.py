@@ -14,7 +14,7 @@ from specsim.cost.memory import Fit, fit, with_apart
 from specsim.cost.passes import Array, Pass
 from specsim.cost.roofline import PassTime, pass_time
 from specsim.drafting import Drafting, Repeated, Round, drafting_of
-from specsim.planning.lengths import RoundLengths
+from specsim.planning.lengths import RoundLengths, hit_rate_of
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.schedules import exposed_seconds
 from specsim.specs.drafter import AnyDraft, DraftModel, LookupDraft
@@ -85,8 +85,7 @@ def round_costs(question: Question, axes: Axes, lengths: RoundLengths) -> RoundC
     else:
         ratio = 1.0 if measured.verify_cost_ratio is None else measured.verify_cost_ratio
         # A sequence for which a lookup found nothing adds what it adds to a plain step.
-        found = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
-        verification = plain * np.where(drafts, 1 + found * (ratio - 1), 1.0)
+        verification = plain * np.where(drafts, 1 + hit_rate_of(question.draft) * (ratio - 1), 1.0)
     proposed = _proposed(question.draft, axes, lengths)
     whole = _drafting_seconds(measured, plain, axes, proposed, known)
     drafting = exposed_seconds(question.draft, whole, verification)

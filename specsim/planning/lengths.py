@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from specsim.acceptance import independent_tokens_per_round, process_of
+from specsim.acceptance import AcceptanceProcess, independent_tokens_per_round, now_and_then, process_of
 from specsim.cost.passes import Array
 from specsim.planning.question import Axes
 from specsim.planning.schedules import (
+    pearl_lengths,
     pearl_rejections_of_independent_drafts,
     pearl_steps,
     pearl_tokens_of_independent_drafts,
@@ -69,21 +70,26 @@ def proposed_by(draft: AnyDraft, gamma: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.minimum(gamma, draft.head.heads) if isinstance(draft, MedusaDraft) else gamma
 
 
+def hit_rate_of(draft: AnyDraft) -> float:
+    """Share of the rounds in which a drafter has a draft."""
+    return draft.hit_rate if isinstance(draft, LookupDraft) else 1.0
+
+
+def process_with(draft: AnyDraft, acceptance: Point) -> AcceptanceProcess:
+    """The acceptance of all rounds of a drafter, also of those in which it found nothing."""
+    return now_and_then(process_of(acceptance), hit_rate_of(draft))
+
+
 def lengths_of(
     draft: AnyDraft, acceptance: Point, gamma: NDArray[np.int64], context_length: Array | None = None
 ) -> RoundLengths:
     """Tokens of the rounds of a drafter at each draft length, shape (G,), and context, shape (S,)."""
-    process = process_of(acceptance)
+    process = process_with(draft, acceptance)
     found = process.lengths(proposed_by(draft, gamma), context_length)
     tokens, second = found.tokens_per_round, found.variance + found.tokens_per_round**2
     drafted, rejected, per_drafted = found.drafted_per_round, found.rejection_probability, found.accepted_per_drafted
-    if isinstance(draft, LookupDraft):
-        # Rounds in which nothing is found emit one token.
-        hit = draft.hit_rate
-        tokens, second = 1 - hit + hit * tokens, 1 - hit + hit * second
-        drafted, rejected = hit * drafted, hit * rejected
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
-        steps = pearl_steps(found, process.lengths(np.minimum(gamma, 1), context_length))
+        steps = pearl_steps(*pearl_lengths(process, gamma, context_length))
         tokens, second, rejected = steps.tokens_per_step, steps.mean_square, steps.rejection_probability
         # No step has a bonus: every token is an accepted draft, or stands in place of a rejected one.
         per_drafted = np.where(drafted > 0, (tokens - rejected) / np.maximum(drafted, 1), np.nan)
@@ -106,24 +112,24 @@ def lengths_at(draft: AnyDraft, acceptance: Point, axes: Axes) -> RoundLengths:
     gamma, shapes = axes.gamma.reshape(-1), axes.shapes
     if shapes is None:
         return lengths_of(draft, acceptance, gamma, axes.context_length)
-    of_trees = lengths_of_trees(draft, tree_lengths(acceptance, shapes.trees, axes.context_length), axes)
+    accepted = tree_lengths(acceptance, shapes.trees, axes.context_length, hit_rate_of(draft))
+    of_trees = lengths_of_trees(draft, accepted, axes)
     if not shapes.chains:
         return of_trees
     return _behind(lengths_of(draft, acceptance, gamma[: shapes.chains], axes.context_length), of_trees)
 
 
 def lengths_of_trees(draft: AnyDraft, found: TreeLengths, axes: Axes) -> RoundLengths:
-    """Tokens of the rounds of a drafter at the trees of some axes, from what rounds accept of them."""
+    """Tokens of the rounds of a drafter at the trees of some axes, from what all its rounds accept of them."""
     depth, nodes = (values.reshape(-1)[-len(found.extrapolated) :] for values in (axes.gamma, axes.verified_tokens))
     odd = 2 * np.arange(1, found.survival.shape[-1] + 1) + 1
-    tokens, second = found.tokens_per_round, 1.0 + found.survival @ odd
-    rejected, hit = 1 - found.whole, np.asarray(draft.hit_rate if isinstance(draft, LookupDraft) else 1.0)
+    tokens, hit = found.tokens_per_round, np.asarray(hit_rate_of(draft))
     return RoundLengths(
-        tokens_per_round=_over_the_grid(1 - hit + hit * tokens),
-        mean_square=_over_the_grid(1 - hit + hit * second),
+        tokens_per_round=_over_the_grid(tokens),
+        mean_square=_over_the_grid(1.0 + found.survival @ odd),
         drafted_per_round=_over_the_grid(hit * depth),
-        accepted_per_drafted=_over_the_grid((tokens - 1) / (nodes - 1)),
-        rejection_probability=_over_the_grid(hit * rejected),
+        accepted_per_drafted=_over_the_grid((tokens - 1) / np.maximum(hit * (nodes - 1), 1e-300)),
+        rejection_probability=_over_the_grid(1 - found.whole),
         extrapolated=found.extrapolated.reshape(-1, 1, 1),
     )
 
@@ -151,7 +157,7 @@ def tokens_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         return pearl_tokens_of_independent_drafts(rate, gamma.astype(float))
     tokens = independent_tokens_per_round(rate, gamma)
-    return 1 + draft.hit_rate * (tokens - 1) if isinstance(draft, LookupDraft) else tokens
+    return 1 + hit_rate_of(draft) * (tokens - 1)
 
 
 def rejections_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArray[np.int64]) -> Array:
@@ -159,4 +165,4 @@ def rejections_of_independent_drafts(draft: AnyDraft, rate: Array, gamma: NDArra
     rejected = 1 - rate ** proposed_by(draft, gamma)
     if isinstance(draft, DraftModel) and draft.schedule == "pearl":
         return pearl_rejections_of_independent_drafts(rate, gamma.astype(float))
-    return draft.hit_rate * rejected if isinstance(draft, LookupDraft) else rejected
+    return hit_rate_of(draft) * rejected

@@ -21,14 +21,14 @@ import numpy as np
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.cost.passes import Array
 from specsim.planning.costs import RoundCosts
-from specsim.planning.lengths import lengths_of_trees
+from specsim.planning.lengths import hit_rate_of, lengths_of_trees
 from specsim.planning.question import Axes, Question
 from specsim.planning.rounds import NEAR_BEST, Rounds, plan
 from specsim.planning.schedules import exposed_seconds
 from specsim.planning.shapes import Shapes
 from specsim.planning.sweep import Block, blocks
 from specsim.specs.acceptance import ByContext, Classes, Point, typical_of
-from specsim.specs.drafter import LookupDraft, deepest_tree
+from specsim.specs.drafter import deepest_tree
 from specsim.specs.scenario import Scenario
 from specsim.specs.tree import Tree
 from specsim.trees import TreeLengths
@@ -92,8 +92,9 @@ def search_trees(question: Question, axes: Axes, limits: Limits, *, every_size: 
             if not tree.is_chain:
                 chosen.setdefault(tree.parents, tree)
         bound = np.maximum(bound, _bound(question, rounds, chains, found))
-    if len(parts) > 1:
-        # Which part of the acceptance holds depends on the point: what is best for one of them bounds nothing.
+    if len(parts) > 1 or (hit_rate_of(question.draft) < 1 and not parts[0].is_independent):
+        # Which part of the acceptance holds depends on the point: what is best for one of them bounds nothing. Nor does
+        # what is best where every round finds something, if rounds without a find shift where the others begin.
         bound = np.full(bound.shape, np.nan)
     return TreeSearch(tuple(chosen.values()), bound)
 
@@ -115,12 +116,14 @@ def _parts(acceptance: Point) -> Sequence[RankChain]:
 def _rounds(question: Question, axes: Axes, found: BestTrees, chain: RankChain) -> Rounds:
     """A round of every tree that was found, at every batch and context."""
     here = replace(axes, gamma=found.depth.reshape(-1, 1, 1), shapes=Shapes.of_best(found))
-    return plan(question, here, lengths_of_trees(question.draft, _lengths(found, chain), here))
+    return plan(question, here, lengths_of_trees(question.draft, _lengths(question, found, chain), here))
 
 
-def _lengths(found: BestTrees, chain: RankChain) -> TreeLengths:
+def _lengths(question: Question, found: BestTrees, chain: RankChain) -> TreeLengths:
     beyond = np.zeros(found.depth.shape, dtype=bool) if chain.recorded is None else found.depth > chain.recorded
-    return TreeLengths(found.reached[:, 1:], found.whole, beyond)
+    # Under regimes rounds without a find shift where others begin: exact for the trees that are chosen, not in between.
+    hit = hit_rate_of(question.draft)
+    return TreeLengths(hit * found.reached[:, 1:], 1 - hit + hit * found.whole, beyond)
 
 
 def _winners(rounds: Rounds, found: BestTrees, every_size: bool) -> list[int]:
@@ -175,7 +178,7 @@ def _largest(speedup: Array, question: Question, rounds: Rounds) -> Array:
 
 def _over_all(question: Question, tokens: Array) -> Array:
     """Tokens of a round in which something is found, over all rounds, shape (G, 1, 1)."""
-    hit = question.draft.hit_rate if isinstance(question.draft, LookupDraft) else 1.0
+    hit = hit_rate_of(question.draft)
     return (1 - hit + hit * tokens).reshape(-1, 1, 1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round
+from specsim.acceptance import AcceptedLengths, chain_of, independent_tokens_per_round, process_of
 from specsim.acceptance.ranks import rank_chain_of
 from specsim.cost.machine import Machine
 from specsim.cost.roofline import BOUNDS, pass_time
@@ -19,10 +19,10 @@ from specsim.planning.break_even import (
     paying_contexts,
     perfect_stop,
 )
-from specsim.planning.lengths import proposed_by
+from specsim.planning.lengths import hit_rate_of, proposed_by
 from specsim.planning.question import Axes, plain_step
 from specsim.planning.rounds import DECISIONS, NEAR_BEST, plan
-from specsim.planning.schedules import pearl_steps
+from specsim.planning.schedules import pearl_lengths, pearl_steps
 from specsim.planning.sweep import Block, questions
 from specsim.report import notes
 from specsim.report.card_entries import card_entries
@@ -266,30 +266,35 @@ def _accepted(point: Point) -> Iterable[str]:
     draft, found = point.question.draft, point.rounds.lengths
     tokens, deviation = point.at(found.tokens_per_round), point.at(found.variance) ** 0.5
     yield f"{tokens:.3f} tokens a round, standard deviation {deviation:.2f}."
-    rounds = "round"
+    rounds, accepted = "round", point.distribution()
     if isinstance(draft, LookupDraft) and draft.hit_rate < 1:
-        tokens = 1 + float(point.distribution() @ np.arange(point.gamma + 1))
+        tokens = 1 + float(accepted @ np.arange(point.gamma + 1))
         yield f"Something is found in {draft.hit_rate:.0%} of the rounds, which emit {tokens:.3f} tokens."
         rounds = "round in which something is found"
-    if isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma:
-        steps = pearl_steps(point.lengths(point.gamma), point.lengths(1))
+    overlaps = isinstance(draft, DraftModel) and draft.schedule == "pearl" and point.gamma > 0
+    if overlaps:
+        process = process_of(typical_of(draft.acceptance))
+        overlapped = pearl_lengths(process, np.array([point.gamma]), point.axes.context_length)
+        steps, accepted = pearl_steps(*overlapped), overlapped[0].distribution.reshape(-1)
         share, tokens = steps.whole_share.item(), steps.tokens_per_whole_draft.item()
         yield f"{share:.1%} of the rounds verify whole drafts and emit {tokens:.3f} tokens, without a bonus token;"
         yield "the others, after a rejection, verify one draft and emit one token."
         rounds = "round with a whole draft"
-    shares = enumerate(point.distribution()[: int(proposed_by(draft, point.axes.gamma).reshape(-1)[point.index]) + 1])
+    shares = enumerate(accepted[: int(proposed_by(draft, point.axes.gamma).reshape(-1)[point.index]) + 1])
     yield f"Accepted drafts of a {rounds}: " + ", ".join(f"{k} in {share:.1%}" for k, share in shares) + "."
     acceptance = typical_of(draft.acceptance)
-    if isinstance(acceptance, Regimes) and point.gamma > 0 and point.tree is None:
+    if isinstance(acceptance, Regimes) and point.gamma > 0 and point.tree is None and not overlaps:
         yield from _in_stretches(acceptance, point, point.lengths(point.gamma))
 
 
 def _in_stretches(acceptance: Regimes, point: Point, lengths: AcceptedLengths) -> Iterable[str]:
-    rounds = chain_of(acceptance).rounds([point.gamma])
+    hit = hit_rate_of(point.question.draft)
+    rounds = chain_of(acceptance).rounds(lengths.gamma, hit)
     begin = zip(acceptance.regimes, rounds.start_share[0], strict=True)
     yield "Rounds begin in: " + ", ".join(f"{name} {share:.1%}" for name, share in begin) + "."
     correlation, rate = rounds.lag_1_autocorrelation.item(), lengths.acceptance_rate.item()
-    tokens, formula = lengths.tokens_per_round.item(), float(independent_tokens_per_round(rate, point.gamma))
+    tokens = rounds.tokens_per_round.item()
+    formula = 1 + hit * (float(independent_tokens_per_round(rate, point.gamma)) - 1)
     if not np.isnan(correlation):
         yield f"Tokens of one round and of the next: correlation {correlation:.3f}; independent drafts have 0."
     yield (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specsim.acceptance.fit import PREDICTED, Fit
+from specsim.report.notes import of_acceptance
 from specsim.report.table import Table
 from specsim.specs.acceptance import Independent, Length, Regimes, Survival
 
@@ -65,7 +66,8 @@ def fitted(found: Fit, acceptance: dict[str, Any], sources: Sequence[str], versi
     }
     beyond = PREDICTED[found.recorded_gamma < PREDICTED]
     extrapolated = (f"gamma {beyond.min()} and above lies beyond what was recorded",) if beyond.size else ()
-    assumed = (*found.assumed, f"seed {seed}") if np.isfinite(found.low).any() else found.assumed
+    assumed = (*found.assumed, *of_acceptance(found.acceptance))
+    assumed = (*assumed, f"seed {seed}") if np.isfinite(found.low).any() else assumed
     document = {
         "format": 1,
         "title": f"Fitted by specsim {version}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 
 import numpy as np
 
+from specsim.acceptance import chain_of
 from specsim.cost.machine import Machine
 from specsim.cost.memory import LIMITS, Fit
 from specsim.planning.sweep import anchor_point
@@ -57,7 +58,7 @@ def _assumed(answer: Answer) -> Iterator[str]:
     if isinstance(acceptance, Published):
         yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
     else:
-        yield from (f"acceptance of {name}: {what}" for what in _of_acceptance(acceptance))
+        yield from (f"acceptance of {name}: {what}" for what in of_acceptance(acceptance))
     yield from _of_drafter(draft)
     yield from _of_trees(scenario, draft)
     if isinstance(draft, HEAD_DRAFTS) and scenario.target is not None:
@@ -73,8 +74,17 @@ def _assumed(answer: Answer) -> Iterator[str]:
     yield from _searched_to_the_end(answer)
 
 
-def _of_acceptance(acceptance: Point) -> Iterator[str]:
-    """What a form of acceptance takes for granted."""
+_SHARES_APART = 0.01
+"""Shares that are as near as this to those at which a text settles go without saying: no finite text has these."""
+
+
+def of_acceptance(acceptance: Point, apart: float = _SHARES_APART) -> Iterator[str]:
+    """What a form of acceptance takes for granted.
+
+    Args:
+        acceptance: The acceptance.
+        apart: Difference of shares from those at which a text settles that is spoken of.
+    """
     match acceptance:
         case Paired():
             yield "ranks are means over its positions, whatever was accepted before"
@@ -83,14 +93,22 @@ def _of_acceptance(acceptance: Point) -> Iterator[str]:
         case Regimes():
             if len(acceptance.regimes) > 2 and acceptance.transitions is None and acceptance.ends:
                 yield "a regime that ends leads to all others alike"
+            chain = chain_of(acceptance)
+            settled = chain.settled_share
+            if np.abs(settled - chain.share).max() > apart:
+                given, then = (
+                    ", ".join(f"{name} {share:.1%}" for name, share in zip(acceptance.regimes, shares, strict=True))
+                    for shares in (chain.share, settled)
+                )
+                yield f"the token shares given ({given}), though such text settles at {then} and does not keep them"
         case Classes():
             yield "classes are in flight as often as they arrive x output_tokens / tokens_per_round"
             for one in acceptance.classes.values():
-                yield from _of_acceptance(one.acceptance)
+                yield from of_acceptance(one.acceptance, apart)
         case ByContext():
             yield "survival is read linearly between the contexts of its table"
             for entry in acceptance.table:
-                yield from _of_acceptance(entry.acceptance)
+                yield from of_acceptance(entry.acceptance, apart)
         case _:
             return
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specsim.acceptance import AcceptedLengths, process_of
+from specsim.acceptance import AcceptedLengths
 from specsim.cost.machine import Machine
 from specsim.cost.passes import Array, Pass
 from specsim.drafting import drafting_of
 from specsim.planning.costs import round_of
-from specsim.planning.lengths import lengths_at, proposed_by
+from specsim.planning.lengths import lengths_at, process_with, proposed_by
 from specsim.planning.question import Axes, Question, plain_step
 from specsim.planning.rounds import Rounds
 from specsim.specs.acceptance import typical_of
@@ -85,7 +85,7 @@ class Point:
         """Accepted lengths of a round that drafts."""
         proposed = proposed_by(self.question.draft, np.array([gamma]))
         acceptance = typical_of(self.question.draft.acceptance)
-        return process_of(acceptance).lengths(proposed, self.axes.context_length)
+        return process_with(self.question.draft, acceptance).lengths(proposed, self.axes.context_length).of_drafts
 
     def all(self, values: np.ndarray) -> np.ndarray:
         """The values of all draft lengths."""

@@ -28,6 +28,7 @@ def rounds_table(
     seed: int,
     output_length: int | None,
     batch_size: Sequence[int],
+    extrapolated: Sequence[str] = (),
     progress: Progress = None,
 ) -> Table:
     """One row for each draft length, and batch if there are any.
@@ -41,6 +42,7 @@ def rounds_table(
         seed: Of the generator; every draft length has its own stream.
         output_length: Tokens of a request, None for no requests.
         batch_size: Static batches of such requests.
+        extrapolated: What lies beyond the record, for the table to say.
         progress: Is told of simulated rounds.
     """
     rows: list[dict[str, Any]] = []
@@ -77,7 +79,7 @@ def rounds_table(
             )
         if not batch_size:
             rows.append(row)
-    return _table(rows, tuple(_assumed(seed, output_length, bool(batch_size))))
+    return _table(rows, tuple(_assumed(seed, output_length, bool(batch_size))), extrapolated)
 
 
 def _rounds(
@@ -100,7 +102,7 @@ def _rounds(
         "tokens_per_round": tokens,
         "simulated": simulated.tokens_per_round,
         "standard_error": error,
-        "errors_apart": difference / error if error > 0 else (0.0 if abs(difference) < 1e-9 else float("inf")),
+        "errors_apart": difference / error if error > 0 else (0.0 if abs(difference) < _DUST else float("inf")),
         "acceptance_rate": rate,
         "independent_tokens_per_round": formula,
         "independent_error": formula / tokens - 1.0,
@@ -136,6 +138,7 @@ def policies_table(
     draft_cost_ratio: float,
     rounds: int,
     seed: int,
+    recorded: int | None = None,
     progress: Progress = None,
 ) -> Table:
     """One row for each policy, with its regret: the share of the speedup of a better one that it gives away.
@@ -147,9 +150,11 @@ def policies_table(
         draft_cost_ratio: One draft step / one plain step.
         rounds: To simulate where no chain is known.
         seed: Of the generator.
+        recorded: Longest draft that was recorded, None if acceptance holds at any length; no longer one is called best.
         progress: Is told of rounds, simulated or not.
     """
-    best, reference = rules.best_fixed(chain, draft_cost_ratio)
+    longest = rules.LONGEST if recorded is None else min(recorded, rules.LONGEST)
+    best, reference = rules.best_fixed(chain, draft_cost_ratio, longest)
     perfect = rules.oracle(chain, draft_cost_ratio)
     rows: list[dict[str, Any]] = []
     for number, (name, value) in enumerate(policies):
@@ -179,7 +184,12 @@ def policies_table(
         assumed.append("the drafter knows the acceptance of each token that it drafts")
     if any(name in ("belief", "goodput") for name, _ in policies):
         assumed.append(f"simulation with seed {seed}")
-    return _table(rows, tuple(assumed))
+    longer = [row["policy"] for row in rows if not row["policy"].startswith("fixed:")]
+    longer += [row["policy"] for row in rows if recorded is not None and row["drafted_per_round"] > recorded]
+    who = ", ".join(dict.fromkeys(longer))
+    beyond = f"drafts of more than {recorded} tokens lie beyond the recorded {label}: {who} may make them"
+    extrapolated = [beyond] if longer and recorded is not None else []
+    return _table(rows, tuple(assumed), extrapolated)
 
 
 def _policy(
@@ -209,7 +219,12 @@ def _policy(
             return found, f"{name}:{threshold:g}"
 
 
-def _table(rows: Sequence[dict[str, Any]], assumed: tuple[str, ...]) -> Table:
+_DUST = 1e-12
+"""What is as near to 0 as this is what rounding leaves of 0."""
+
+
+def _table(rows: Sequence[dict[str, Any]], assumed: tuple[str, ...], extrapolated: Sequence[str] = ()) -> Table:
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    columns = {n: np.where(np.abs(c) < _DUST, 0.0, c) if c.dtype.kind == "f" else c for n, c in columns.items()}
     words = {name: values.astype(object) for name, values in columns.items() if values.dtype.kind == "U"}
-    return Table(columns | words, (len(rows),), assumed)
+    return Table(columns | words, (len(rows),), assumed, tuple(extrapolated))

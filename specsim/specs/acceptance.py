@@ -30,10 +30,12 @@ class Independent:
 
     Attributes:
         rate: acceptance_rate, accepted drafts / examined drafts.
+        recorded_gamma: Longest draft that was observed; drafts of any length are covered if absent.
     """
 
     kind: Literal["independent"] = "independent"
     rate: Probability
+    recorded_gamma: DraftLength | None = None
 
     @property
     def label(self) -> str:
@@ -204,6 +206,20 @@ class Regimes:
             total = math.fsum(row.values())
             if abs(total - 1) > SUM_WITHIN:
                 raise Contradiction(f"A row of probabilities sums to 1, found {total:.9g}.", "transitions", name)
+        if all(regime.token_share is None for regime in self.regimes.values()):
+            self._check_shares_follow(transitions)
+
+    def _check_shares_follow(self, transitions: dict[str, dict[str, float]]) -> None:
+        """Every regime must lead to every other, at once or in time; shares follow from transitions only then."""
+        for name in self.regimes:
+            reached, grows = {name}, True
+            while grows:
+                onward = {to for at in reached for to, chance in transitions[at].items() if chance > 0}
+                grows, reached = not onward <= reached, reached | onward
+            for other in self.regimes:
+                if other not in reached:
+                    sentence = f"{name} never leads to {other}, so shares do not follow from the transitions: "
+                    raise Contradiction(f"{sentence}give each regime its token_share.", "transitions", name)
 
     def _check_names(self, entries: Iterable[str], *path: str) -> None:
         if set(entries) != set(self.regimes):

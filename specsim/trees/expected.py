@@ -6,7 +6,8 @@ the ranks r_1 to r_d has
     X_v = D_(r_1) P D_(r_2) P ... D_(r_d) P,    N = sum of X_v over all nodes, the root with X = I
 
 and as for chains (see ``acceptance.regimes``) rounds begin in regimes with the shares nu, nu N proportional to the
-shares of the token positions, and a level d is reached with nu (sum of X_v at d) 1. The regime belongs to the position
+shares of the token positions, and a level d is reached with nu (sum of X_v at d) 1. Where only a share of the rounds
+finds a tree, N is that share of the sum and the rest of the identity. The regime belongs to the position
 and not to the branch: siblings share it. With one regime X_v is the product of the ranks on the path, and tokens per
 round are their sum over all nodes (SpecInfer, Miao et al. 2024; Sequoia, Chen et al. 2024).
 """
@@ -14,7 +15,7 @@ round are their sum over all nodes (SpecInfer, Miao et al. 2024; Sequoia, Chen e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,22 +55,27 @@ class TreeRounds:
         chain: Acceptance by rank.
         tree: The tree.
         accepting: X_v of every node, shape (nodes, K, K).
+        drafting: Share of the rounds that have a tree; the others emit one token.
     """
 
     chain: RankChain
     tree: Tree
     accepting: Array
+    drafting: float = 1.0
 
     @cached_property
     def start_share(self) -> Array:
         """Share of the rounds that begin in each regime (nu), shape (K,)."""
-        found = np.maximum(solved_from_the_left(self.accepting.sum(0), self.chain.share), 0.0)
+        visits = self.drafting * self.accepting.sum(0) + (1 - self.drafting) * np.eye(self.chain.share.size)
+        found = np.maximum(solved_from_the_left(visits, self.chain.share), 0.0)
         return found / found.sum()
 
     @cached_property
     def reached(self) -> Array:
         """P(a round accepts the node), shape (nodes,)."""
-        return np.asarray(self.start_share @ self.accepting.sum(-1).T)
+        found = self.drafting * (self.start_share @ self.accepting.sum(-1).T)
+        found[0] = 1.0
+        return np.asarray(found)
 
     @cached_property
     def survival(self) -> Array:
@@ -84,7 +90,7 @@ class TreeRounds:
     @property
     def whole_probability(self) -> float:
         """P(a round accepts a candidate to its end, and rejects nothing)."""
-        return float(self.reached[self.tree.leaves].sum())
+        return float(self.reached[self.tree.leaves].sum()) + 1 - self.drafting
 
     @property
     def distribution(self) -> Array:
@@ -93,9 +99,9 @@ class TreeRounds:
         return at_least[:-1] - at_least[1:]
 
 
-def rounds_of_tree(chain: RankChain, tree: Tree) -> TreeRounds:
-    """Rounds of a tree whose children are accepted by rank."""
-    return TreeRounds(chain, tree, accepting(chain, tree))
+def rounds_of_tree(chain: RankChain, tree: Tree, drafting: float = 1.0) -> TreeRounds:
+    """Rounds of a tree whose children are accepted by rank, and that a share of the rounds has."""
+    return TreeRounds(chain, tree, accepting(chain, tree), drafting)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +124,16 @@ class TreeLengths:
         return 1.0 + self.survival.sum(-1)
 
 
-def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | None = None) -> TreeLengths:
+def tree_lengths(
+    spec: Point, trees: Sequence[Shape], context_length: Array | None = None, drafting: float = 1.0
+) -> TreeLengths:
     """Lengths of the rounds of some trees, under any acceptance that knows ranks.
+
+    Args:
+        spec: The acceptance.
+        trees: The trees.
+        context_length: Contexts, where acceptance depends on them.
+        drafting: Share of the rounds that have a tree; the others emit one token, and count as rounds here.
 
     Raises:
         ValueError: If the acceptance knows no ranks.
@@ -129,28 +143,33 @@ def tree_lengths(spec: Point, trees: Sequence[Shape], context_length: Array | No
         case Classes():
             # As for chains, each class is in flight by its share of the tokens / its tokens per round.
             tokens = [one.request_share * one.output_tokens for one in spec.classes.values()]
-            each = [tree_lengths(one.acceptance, trees, context_length) for one in spec.classes.values()]
+            each = [tree_lengths(one.acceptance, trees, context_length, drafting) for one in spec.classes.values()]
             weights = [t / sum(tokens) / one.tokens_per_round for t, one in zip(tokens, each, strict=True)]
             total = sum(weights)
             return _weighted(each, [np.asarray(weight / total) for weight in weights])
         case ByContext():
             if context_length is None:
                 raise ValueError("acceptance that depends on the context needs one")
-            each = [tree_lengths(entry.acceptance, trees) for entry in spec.table]
+            each = [tree_lengths(entry.acceptance, trees, None, drafting) for entry in spec.table]
             at = [float(entry.context_length) for entry in spec.table]
             parts = [np.interp(context_length, at, row)[:, None] for row in np.eye(len(at))]
             return _weighted(each, parts)
         case TreeLength():
-            return _measured(spec, trees)
+            return _now_and_then(_measured(spec, trees), drafting)
         case _:
             chain = rank_chain_of(spec)
             if chain is None:
                 raise ValueError(f"{spec.label} does not tell how children of lower ranks are accepted")
-            return _by_rank(spec, chain, trees)
+            return _by_rank(spec, chain, trees, drafting)
 
 
-def _by_rank(spec: Point, chain: RankChain, trees: Sequence[Shape]) -> TreeLengths:
-    each = [_of_one(spec, chain, tree) for tree in trees]
+def _now_and_then(found: TreeLengths, drafting: float) -> TreeLengths:
+    """The same over all rounds, of which a share has a tree and none remembers another."""
+    return replace(found, survival=drafting * found.survival, whole=1 - drafting + drafting * found.whole)
+
+
+def _by_rank(spec: Point, chain: RankChain, trees: Sequence[Shape], drafting: float) -> TreeLengths:
+    each = [_of_one(spec, chain, tree, drafting) for tree in trees]
     survival = np.zeros((len(trees), max(tree.depth for tree in trees)))
     for row, (found, _) in zip(survival, each, strict=True):
         row[: len(found)] = found
@@ -177,11 +196,12 @@ def _measured(spec: TreeLength, trees: Sequence[Shape]) -> TreeLengths:
     return TreeLengths(survival, rate[:, 0] ** depth, np.zeros(depth.shape, dtype=bool))
 
 
-def _of_one(spec: Point, chain: RankChain, tree: Shape) -> tuple[Array, float]:
+def _of_one(spec: Point, chain: RankChain, tree: Shape, drafting: float) -> tuple[Array, float]:
     """P(at least j drafts are accepted) and P(a round rejects nothing) of one tree."""
     if isinstance(tree, DynamicTree) and isinstance(spec, Paired):
-        return simulated_rounds(spec, tree)
-    rounds = rounds_of_tree(chain, fixed_shape(chain, tree))
+        survival, whole = simulated_rounds(spec, tree)
+        return drafting * survival, 1 - drafting + drafting * whole
+    rounds = rounds_of_tree(chain, fixed_shape(chain, tree), drafting)
     return rounds.survival, rounds.whole_probability
 
 

@@ -112,6 +112,65 @@ def test_every_form_of_the_same_counts_gives_the_same_fit(run):
     assert (code, "regimes easy" in out) == (0, True)
 
 
+def test_rounds_are_grouped_by_the_request_that_they_name(run):
+    """Rounds in the order in which a server makes them, the first of each request and then the second."""
+    requests = counts()
+    served = [(r, request[k]) for k in range(len(requests[0])) for r, request in enumerate(requests)]
+    files = {
+        "a_csv": "request,accepted,drafted\n" + "".join(f"{r},{n},4\n" for r, request in enumerate(requests) for n in request),
+        "b_csv": "request,accepted,drafted\n" + "".join(f"{r},{n},4\n" for r, n in served),
+        "c_jsonl": "".join(json.dumps({"request": f"r{r}", "accepted": n, "drafted": 4}) + "\n" for r, n in served),
+        "d_jsonl": "".join(
+            json.dumps({"request": r, "accepted": request[k : k + 7], "drafted": 4}) + "\n"
+            for k in range(0, len(requests[0]), 7) for r, request in enumerate(requests)
+        ),
+    }  # fmt: skip
+    outputs = [run(name.replace("_", "."), "--format", "csv", **{name: text})[1] for name, text in files.items()]
+    assert len(set(outputs)) == 1
+
+
+def test_a_draft_length_that_is_missing_is_filled_in(run):
+    requests = counts()
+    lines = ("".join(json.dumps(form(request)) + "\n" for request in requests) for form in (
+        lambda request: {"accepted": request, "drafted": 4}, lambda request: {"per_step_accepted": request},
+    ))  # fmt: skip
+    whole, filled = (run("a.jsonl", "--gamma", "4", "--format", "csv", a_jsonl=text)[1] for text in lines)
+    assert whole == filled != ""
+
+
+def test_counts_that_never_are_0_by_chance_are_taken_as_they_are(run):
+    """Of 200 first drafts accepted at 0.99 none is rejected once in seven times."""
+    rows = json.dumps({"accepted": [4] * 190 + [1, 2, 3, 3, 2] * 2, "drafted": 4})
+    assert run("a.jsonl", a_jsonl=rows)[0] == 0
+
+
+def test_lines_that_end_early_are_left_out_and_that_is_said(run):
+    code, _, err = run("v.log", v_log=f"{LINE}\n{LINE[:-40]}")
+    assert (code, err) == (0, "v.log, line 2: the line is cut off and was left out\n")
+    code, _, err = run("v.log", v_log=f"{LINE.partition('Per-position')[0]}\n{LINE}\n")
+    assert (code, err) == (0, "v.log, line 1: lines without rates by position were left out\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"accepted,drafted\n1,3\n\xff,3\n", "a.csv, line 3: not text in UTF-8: byte 0xff."),
+        (b"\x1f\x8b\x08rest", "a.csv: this is a gzip file: unpack it first."),
+        ("accepted,drafted\n".encode("utf-16"), "a.csv: this is UTF-16: save it as UTF-8."),
+    ],
+)
+def test_files_that_are_no_text(run, tmp_path, data, message):
+    (tmp_path / "a.csv").write_bytes(data)
+    assert run("a.csv") == (2, "", f"Error: {message}\n")
+
+
+def test_standard_input_is_a_log(run, monkeypatch):
+    text = "".join(json.dumps({"accepted": request, "drafted": 4}) + "\n" for request in counts())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    code, out, _ = run("-", "--format", "yaml")
+    assert (code, "standard input, sha256" in out) == (0, True)
+
+
 def test_vllm_log_counters_histograms_and_rates_agree(run):
     histogram = {"acceptance_histogram": [250, 300, 150, 300], "num_spec_tokens": 3}
     outputs = [
@@ -182,7 +241,7 @@ def test_one_rate_suffices_where_drafts_are_independent(run):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"accepted": [1], "drafted": [3], "gamma": 2}, "drafted: 3 tokens drafted where 2 were asked for."),
+        ({"accepted": [1], "drafted": [3], "gamma": 2}, "drafted: 3 tokens drafted at gamma 2."),
         ({"accepted": [1, 1], "drafted": 2, "gamma": [2]}, "gamma: 1 draft lengths are asked for in 2 rounds."),
         ({"accepted": [1], "drafted": 2, "gamma": "x"}, "gamma: expected whole numbers from 0 to 1000, found 'x'."),
     ],
@@ -202,6 +261,39 @@ def test_the_table_says_what_was_found_assumed_and_extrapolated(run):
     assert lines[-1] == "Extrapolated: gamma 5 and above lies beyond what was recorded."
 
 
+@pytest.mark.parametrize(
+    ("given", "recorded"), [("survival=0.72", 1), ("survival=0.75,0.6,0.5,0.41", 4), ("survival=0.7,0.5", 2)]
+)
+def test_positions_that_nobody_gave_are_extrapolated(given, recorded):
+    """Rates of the first positions of rounds that draft 8."""
+    found = specsim.fit(given, gamma=8, replicates=20)
+    assert found.table["extrapolated"].tolist() == [gamma > recorded for gamma in range(1, 13)]
+    plan = specsim.optimal_gamma(acceptance=found.acceptance, draft_cost_ratio=0.01)
+    assert plan["gamma"].tolist() == [recorded]
+
+
+def test_a_log_of_independent_drafts_remembers_how_long_they_were(run, tmp_path):
+    accepted = simulate_log(RegimeChain.of([0.75], [[1.0]]), 5, 3000, 10, np.random.default_rng(1))[0].reshape(10, -1)
+    lines = "".join(json.dumps({"accepted": request, "drafted": 5}) + "\n" for request in accepted.tolist())
+    assert run("a.jsonl", "-o", "found.yaml", a_jsonl=lines)[0] == 0
+    text = (tmp_path / "found.yaml").read_text(encoding="utf-8")
+    assert ("kind: independent" in text, "recorded_gamma: 5" in text) == (True, True)
+    plan = specsim.optimal_gamma(acceptance="found.yaml", draft_cost_ratio=0.01)
+    assert plan["gamma"].tolist() == [5]
+    assert plan.extrapolated[0].startswith("gamma 6 and above lies beyond the recorded rate=0.")
+
+
+def test_requests_of_one_kind_each_are_written_so_that_other_commands_read_them(run, tmp_path):
+    generator = np.random.default_rng(4)
+    parts = [simulate_log(RegimeChain.of([rate], [[1.0]]), 3, 1500, 15, generator)[0] for rate in (0.9, 0.4)]
+    requests = np.concatenate(parts).reshape(30, -1).tolist()
+    lines = "".join(json.dumps({"accepted": request, "drafted": 3}) + "\n" for request in requests)
+    assert run("a.jsonl", "-o", "found.yaml", a_jsonl=lines)[0] == 0
+    text = (tmp_path / "found.yaml").read_text(encoding="utf-8")
+    assert ("mean_run_tokens" in text, "transitions" in text, "token_share" in text) == (False, False, True)
+    assert len(specsim.optimal_gamma(acceptance="found.yaml", draft_cost_ratio=0.1)) == 1
+
+
 def test_python(tmp_path):
     found = specsim.fit("survival=0.75,0.45,0.3", replicates=20)
     assert found.acceptance.survival == (0.75, 0.45, 0.3)
@@ -215,6 +307,14 @@ def test_python(tmp_path):
 
 
 GOOD = '{"accepted": [1, 2], "drafted": 3}\n'
+BONUS = (
+    "no round rejected its first draft, and later drafts are rejected often: is the bonus token of every round counted in? "
+    "Leave it out."
+)
+FORMS = (
+    "expected JSON lines of accepted counts, a CSV file with a column accepted or rate, vLLM's log lines with "
+    "'SpecDecoding metrics:', its counters, or its metrics of requests."
+)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +326,7 @@ GOOD = '{"accepted": [1, 2], "drafted": 3}\n'
         ({"e_txt": "hello\n"}, ["e.txt"], "e.txt, line 1: expected JSON lines of accepted counts, a CSV file with a column "
          "accepted or rate, vLLM's log lines with 'SpecDecoding metrics:', its counters, or its metrics of requests."),
         ({"a_jsonl": GOOD + '{"accepted": [1, 4], "drafted": 3}\n'}, ["a.jsonl"],
-         "a.jsonl, line 2, accepted: 4 tokens accepted of 3 drafted."),
+         "a.jsonl, line 2, accepted: 4 tokens accepted of 3 drafted. Is the bonus token counted in?"),
         ({"a_jsonl": GOOD + '{"accepted": [1, -1], "drafted": 3}\n'}, ["a.jsonl"],
          "a.jsonl, line 2, accepted: expected whole numbers from 0 to 1000, found -1."),
         ({"a_jsonl": '{"accepted": [0.5], "drafted": 3}\n'}, ["a.jsonl"],
@@ -242,7 +342,7 @@ GOOD = '{"accepted": [1, 2], "drafted": 3}\n'
         ({"a_jsonl": GOOD + "{broken\n"}, ["a.jsonl"],
          "a.jsonl, line 2: not valid JSON: Expecting property name enclosed in double quotes."),
         ({"a_jsonl": "[]\n"}, ["a.jsonl", "--gamma", "3"], "a.jsonl, line 1: no round was recorded."),
-        ({"a_jsonl": GOOD}, ["a.jsonl"], "LOG: 2 rounds are too few to fit anything: log 100 or more."),
+        ({"a_jsonl": GOOD}, ["a.jsonl"], "a.jsonl: 2 rounds are too few to fit anything: log 100 or more."),
         ({"a_csv": "accepted,drafted\n1,3\n5,3\n"}, ["a.csv"], "a.csv, line 3, accepted: 5 tokens accepted of 3 drafted."),
         ({"a_csv": "accepted,drafted\n1,x\n"}, ["a.csv"], "a.csv, line 2, drafted: expected a whole number, found 'x'."),
         ({"a_csv": "accepted,drafted\n"}, ["a.csv"], "a.csv, line 1: no row follows the header."),
@@ -290,6 +390,58 @@ GOOD = '{"accepted": [1, 2], "drafted": 3}\n'
          "LOG: a mean length does not tell regimes: log rates by position, or counts in their order."),
         ({}, ["survival=0.7,0.5", "--gamma", "1"],
          "--gamma: expected a draft length of at least the 2 positions, found 1."),
+        # Draft lengths that contradict each other.
+        ({"a_jsonl": GOOD}, ["a.jsonl", "--gamma", "5"], "--gamma: 5 contradicts a.jsonl, where drafts have 3 tokens."),
+        ({"a_csv": "accepted,drafted\n1,3\n"}, ["a.csv", "--gamma", "5"],
+         "--gamma: 5 contradicts a.csv, where drafts have 3 tokens."),
+        ({"v_log": LINE + "\n"}, ["v.log", "--gamma", "5"], "--gamma: 5 contradicts v.log, where drafts have 3 tokens."),
+        ({"b_txt": counters(1), "a_txt": counters(2)}, ["--before", "b.txt", "--after", "a.txt", "--gamma", "5"],
+         "--gamma: 5 contradicts a.txt, where drafts have 3 tokens."),
+        ({"m_jsonl": json.dumps({"acceptance_histogram": [1, 2, 3]})}, ["m.jsonl", "--gamma", "3"],
+         "--gamma: 3 contradicts m.jsonl, where drafts have 2 tokens."),
+        ({"m_jsonl": json.dumps({"acceptance_histogram": [1, 2, 3], "num_spec_tokens": 3})}, ["m.jsonl"],
+         "m.jsonl, line 1, acceptance_histogram: counts of 0 to 2 accepted tokens at num_spec_tokens 3."),
+        ({"a_jsonl": '{"accepted": [1, 2], "drafted": 4, "gamma": 3}\n'}, ["a.jsonl"],
+         "a.jsonl, line 1, drafted: 4 tokens drafted at gamma 3."),
+        ({"a_csv": "accepted,drafted,gamma\n1,3,3\n1,4,3\n"}, ["a.csv"], "a.csv, line 3, drafted: 4 tokens drafted at gamma 3."),
+        ({"a_jsonl": '{"per_step_accepted": [1], "per_step_drafted": [4], "num_spec_tokens": 3}\n'}, ["a.jsonl"],
+         "a.jsonl, line 1, per_step_drafted: 4 tokens drafted at num_spec_tokens 3."),
+        ({"a_jsonl": '{"per_step_accepted": [1]}\n'}, ["a.jsonl"], "a.jsonl, line 1, per_step_drafted: what was drafted is "
+         "missing: log it, or give the draft length as --gamma."),
+        # What a line of vLLM says twice.
+        ({"v_log": LINE.replace("Accepted: 1500", "Accepted: 3500")}, ["v.log"],
+         "v.log, line 1: 3500 tokens accepted of 3000 drafted."),
+        ({"v_log": LINE.replace("Accepted: 1500", "Accepted: 1600")}, ["v.log"], "v.log, line 1: 1600 tokens accepted, where the "
+         "rates by position make 1500 of 3000 drafted."),
+        ({"v_log": LINE.replace("length: 2.50", "length: 2.60")}, ["v.log"],
+         "v.log, line 1: a mean length of 2.60, where the rates by position sum to 2.50."),
+        ({"v_log": LINE.replace("Accepted: 1500 tokens, Drafted: 3000 tokens, ", "")}, ["v.log"], "v.log: no line says how much "
+         "was accepted and drafted; give its rates alone, as survival=0.750,0.450,0.300."),
+        ({"v_log": LINE.partition("Per-position")[0] + "\n"}, ["v.log"], "v.log, line 1: this line has no rates by position, which "
+         "older versions leave out; its mean can be given as length=TOKENS@GAMMA."),
+        ({"v_log": LINE[:-30]}, ["v.log"], "v.log, line 1: no whole line with 'SpecDecoding metrics:' has drafts."),
+        # Engines and servers that are not the same.
+        ({"b_txt": counters(1, engines=2), "a_txt": counters(2)}, ["--before", "b.txt", "--after", "a.txt"], "a.txt: engine 1 is "
+         "in the dump before and not in the one after: compare dumps of the same engines."),
+        ({"b_txt": counters(1), "a_txt": counters(2, engines=2)}, ["--before", "b.txt", "--after", "a.txt"], "a.txt: engine 1 is "
+         "in the dump after and not in the one before: compare dumps of the same engines."),
+        ({"b_txt": counters(1), "a_txt": counters(2).replace("1.75e+09", "1.76e+09")}, ["--before", "b.txt", "--after", "a.txt"],
+         "a.txt: num_drafts of engine 0 was created anew in between: the server was started again."),
+        ({"c_txt": counters(1, positions=(450, 750, 300))}, ["c.txt", "-q"], "c.txt: rates of all rounds cannot rise, yet position "
+         "2 has 0.75 and the one before it 0.45. Are they conditional (accepted once all before were)?"),
+        # The bonus token counted in.
+        ({"a_jsonl": json.dumps({"accepted": [1, 2, 1, 3] * 50, "drafted": 4})}, ["a.jsonl"], f"a.jsonl: {BONUS}"),
+        ({"h_csv": "accepted,rounds\n1,500\n2,600\n3,300\n"}, ["h.csv"], f"h.csv: {BONUS}"),
+        ({"r_csv": "position,rate\n1,1\n2,0.6\n3,0.4\n"}, ["r.csv"], f"r.csv: {BONUS}"),
+        ({}, ["survival=1,0.6,0.4"], f"LOG: {BONUS}"),
+        # Files that are no log that is read.
+        ({"s_log": "[2025-11-01 10:00:00 TP0] Decode batch, #running-req: 1, accept len: 2.53, gen throughput: 100\n"}, ["s.log"],
+         f"s.log, line 1: {FORMS} Log lines of SGLang are not read: their accept len is tokens per round, as in length=2.5@3."),
+        ({"v_log": "INFO 05-01 10:00:00 metrics.py:477] Speculative metrics: Draft acceptance rate: 0.6, System efficiency: 0.5\n"},
+         ["v.log"], f"v.log, line 1: {FORMS} Log lines of vLLM before its version 1 are not read: their system efficiency x "
+         "(gamma + 1) is tokens per round, as in length=2.5@3."),
+        ({"o_log": "[2025-11-01 10:00:00] other, x: 3\n"}, ["o.log"], f"o.log, line 1: {FORMS}"),
+        ({"o_log": "2025-11-01 10:00:00 other, x: 3\n"}, ["o.log"], f"o.log, line 1: {FORMS}"),
         ({}, ["survival=0.7,0.5", "--regimes", "0"], "--regimes: expected a whole number of at least 1, found '0'."),
         ({}, ["survival=0.7,0.5", "--source", "vlm"],
          "--source: unknown source 'vlm'. Nearest: vllm. Known: auto, counts, csv, vllm."),

@@ -161,6 +161,84 @@ def test_rounds_that_draft_less_are_modelled():
     assert "are left out of the acceptance (hit_rate 0.8" in fit(counts, 2, 20, 0).assumed[-1]
 
 
+def by_heuristic(chain, rounds, seed, cap=10):
+    """A log in which the draft length is two more after whole acceptance and one less otherwise."""
+    generator = np.random.default_rng(seed)
+    regime, length, drafted, accepted = 0, 4, [], []
+    for _ in range(rounds):
+        count = 0
+        while True:
+            taken = count < length and generator.random() < chain.acceptance[0, regime]
+            regime = regime if generator.random() < chain.transitions[regime, regime] else 1 - regime
+            if not taken:
+                break
+            count += 1
+        drafted.append(length)
+        accepted.append(count)
+        length = min(length + 2, cap) if count == length else max(length - 1, 1)
+    return Counts(np.array(drafted), np.array(accepted), np.arange(rounds) == 0)
+
+
+def test_draft_lengths_that_follow_the_regimes_leave_their_shares_alone():
+    """Long drafts stand in easy text: to give their rounds the mean of rounds of any length would move the shares."""
+    found = fit(by_heuristic(BURSTS, 20_000, 5), 2, 20, 0)
+    truth = BURSTS.rounds(GAMMAS).tokens_per_round
+    assert found.tokens_per_round == pytest.approx(truth, rel=0.03)
+    easy = found.acceptance.regimes["easy"]
+    hard = found.acceptance.regimes["hard"]
+    by_runs = easy.mean_run_tokens / (easy.mean_run_tokens + hard.mean_run_tokens)
+    assert easy.token_share == pytest.approx(by_runs, abs=0.01)
+
+
+def of_one_kind_each(rates, requests, rounds, seed):
+    """Requests that are easy or hard from their beginning to their end."""
+    generator = np.random.default_rng(seed)
+    parts = [log_of(RegimeChain.of([rates[k % 2]], [[1.0]]), 3, rounds, generator) for k in range(requests)]
+    return Counts(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("drafted", "accepted", "first"))
+    )
+
+
+def test_requests_of_one_kind_each_are_regimes_that_never_end():
+    found = fit(of_one_kind_each((0.9, 0.4), 60, 100, 3), None, 50, 0)
+    assert not found.acceptance.ends
+    assert found.acceptance.transitions is None
+    shares = [regime.token_share for regime in found.acceptance.regimes.values()]
+    assert sum(shares) == pytest.approx(1)
+    assert sum("runs that never end" in line for line in found.found) == 2
+    assert ((found.low <= found.tokens_per_round) & (found.tokens_per_round <= found.high)).all()
+
+
+AGING = RegimeChain(np.array([[0.9], [0.75], [0.6], [0.45]]), np.ones((1, 1)), np.ones(1))
+
+
+def test_probabilities_at_their_bounds_have_no_interval_and_spoil_none():
+    """Two regimes asked of a log that ages: easy accepts all, hard nothing."""
+    with np.errstate(all="raise", under="ignore"):
+        found = fit(log_of(AGING, 4, 10_000, np.random.default_rng(3), 100), 2, 50, 0)
+    assert ((found.low < found.tokens_per_round) & (found.tokens_per_round < found.high)).all()
+    easy = next(line for line in found.found if line.startswith("easy"))
+    assert easy.startswith("easy: acceptance 0.999") or easy.startswith("easy: acceptance 1.0000")
+    assert "(" not in easy.split(",")[0]
+
+
+def test_regimes_that_do_not_follow_the_record_say_by_how_many_standard_errors():
+    aging_inside = RegimeChain(
+        np.array([[0.95, 0.55], [0.9, 0.4], [0.8, 0.3], [0.7, 0.2]]), runs_to_transitions([50, 50]), np.full(2, 0.5)
+    )
+    found = fit(log_of(aging_inside, 4, 20_000, np.random.default_rng(1), 50), 2, 50, 0)
+    assert any("standard errors, so these regimes do not follow the record" in line for line in found.found)
+    right = fit(log_of(BURSTS, 4, 20_000, np.random.default_rng(1), 50), 2, 50, 0)
+    assert not any("standard errors" in line for line in right.found)
+
+
+def test_a_log_of_one_request_says_that_it_is_taken_for_one():
+    generator = np.random.default_rng(2)
+    alone, several = (fit(log_of(BURSTS, 4, 2000, generator, requests), 2, 20, 0) for requests in (1, 10))
+    assert any(what.startswith("all rounds are those of one request") for what in alone.assumed)
+    assert not any(what.startswith("all rounds are those of one request") for what in several.assumed)
+
+
 def test_the_passes_over_stretches_are_those_of_the_uncut_log():
     """Likelihood by the plain forward recursion over single symbols."""
     counts = log_of(BURSTS, 4, 1000, np.random.default_rng(4), requests=3)

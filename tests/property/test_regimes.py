@@ -181,3 +181,18 @@ def test_records_of_any_shape_read_back(data):
 def test_drafts_beyond_the_record_are_marked():
     beyond = process_of(regimes((0.9, 30), (0.5, 30), recorded_gamma=3)).lengths(np.arange(6)).extrapolated
     assert beyond.tolist() == [False, False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("transitions", "share", "settled"),
+    [
+        ([[0.9, 0.1], [0.3, 0.7]], (0.1, 0.9), (0.75, 0.25)),
+        ([[0.0, 1.0], [1.0, 0.0]], (0.9, 0.1), (0.5, 0.5)),
+        ([[1.0, 0.0], [0.0, 1.0]], (0.9, 0.1), (0.9, 0.1)),
+        ([[1.0, 0.0], [1e-9, 1.0 - 1e-9]], (0.9, 0.1), (1.0, 0.0)),
+        ([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], (0.6, 0.0, 0.4), (0.3, 0.3, 0.4)),
+    ],
+)
+def test_shares_settle_where_transitions_lead(transitions, share, settled):
+    chain = RegimeChain.of([0.5] * len(share), transitions, share)
+    assert chain.settled_share == pytest.approx(settled, abs=1e-6)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import specsim
-from specsim.acceptance import candidates, process_of
+from specsim.acceptance import candidates, now_and_then, process_of
 from specsim.acceptance.ranks import RankChain, rank_chain_of
 from specsim.acceptance.regimes import stationary_law
 from specsim.acceptance.rules import EXACT_WITHIN, LOSSLESS, WRONG, most_probable
@@ -486,3 +486,17 @@ def min_over_sets(target, draft, k):
     size = target.shape[-1]
     sets = [list(s) for n in range(size + 1) for s in itertools.combinations(range(size), n)]
     return 1 + np.min([target[:, s].sum(-1) - draft[:, s].sum(-1) ** k for s in sets], axis=0)
+
+
+@pytest.mark.parametrize("drafting", [0.4, 1.0])
+def test_rounds_without_a_tree_are_those_of_chains(drafting):
+    """A chain as a tree, in rounds of which a share has a draft, is the chain that is solved apart."""
+    regimes = {
+        name: Regime(acceptance_probability=(rate,), mean_run_tokens=run, further_ranks=(0.02,))
+        for name, rate, run in (("easy", 0.95, 30.0), ("hard", 0.3, 20.0))
+    }
+    spec = Regimes(regimes=regimes)
+    chains = now_and_then(process_of(spec), drafting).lengths(np.array([3]))
+    trees = tree_lengths(spec, [Tree.chain(3)], drafting=drafting)
+    assert trees.tokens_per_round[0] == pytest.approx(chains.tokens_per_round[0], abs=1e-12)
+    assert 1 - trees.whole[0] == pytest.approx(chains.rejection_probability[0], abs=1e-12)
