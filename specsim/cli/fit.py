@@ -18,7 +18,9 @@ _SUFFIXES = (".yaml", ".yml")
     metavar="NAME",
     help="auto (default: by what stands in the file), counts (JSON), csv, vllm.",
 )
-@click.option("--gamma", metavar="N", help="Draft length, where the log does not say.")
+@click.option(
+    "--gamma", metavar="N", help="Draft length, where the log does not say; refused where it says another one."
+)
 @click.option("--regimes", metavar="K", help="How many regimes; default: the smallest BIC.")
 @click.option("--replicates", metavar="N", help="Bootstrap replicates behind intervals; default 400.")
 @click.option("--seed", metavar="N", help="Of these; default 0.")
@@ -47,7 +49,8 @@ def command(
 
     Reads JSON lines of accepted counts ({"accepted": [4, 0, 2], "drafted": 4} for each request), CSV (accepted, drafted
     and request; accepted and rounds; or position and rate), vLLM's log lines, counters and metrics of requests, and the
-    forms survival=..., conditional=..., length=...@..., drafted=...@....
+    forms survival=..., conditional=..., length=...@..., drafted=...@...; a LOG of - is standard input. Rounds are
+    grouped by the request that they name.
 
     Counts in their order tell easy and hard stretches and how long they are; rates by position tell tokens per round at
     any draft length, and not how long stretches are; a mean length tells one rate.
