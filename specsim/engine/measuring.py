@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from specsim.catalog.journal import Journal, journal
 from specsim.catalog.measuring import MeasureQuestion, of_kind
+from specsim.engine.clock import chosen_clock
 from specsim.errors import Fault, InputError, Place
 from specsim.reference.decoding import Examined
 from specsim.reference.measuring import Plan, Text, TextRun, lead_where_they_part, measure
@@ -82,7 +82,7 @@ def run(
             question.tokens,
             question.model.end,
             seed,
-            time.perf_counter,
+            chosen_clock()[0],
             progress,
             None if kept is None else kept.done,
             None if of_pairs is None else _writer(of_pairs, top),
@@ -176,7 +176,7 @@ def _assumed(question: MeasureQuestion, texts: Sequence[Text]) -> list[str]:
     else:
         told.append("intervals of 90 % by bootstrap over rounds")
     told.append("rounds that the end of a text cuts are left out of acceptance and tokens per round")
-    told.append("times are of this machine, one text after another, the prompt's reading left out")
+    told.append(f"{chosen_clock()[1]}, the prompt's reading left out")
     if any(drafter.learns for drafter in question.drafters):
         told.append("drafters that learn were given the plain output of earlier texts with other passages")
     if question.rule_name not in LOSSLESS:

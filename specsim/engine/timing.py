@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from specsim.catalog.prompts import read_prompts
 from specsim.catalog.strict_yaml import write_yaml
 from specsim.catalog.timing import TimingQuestion, memory_bytes, processor
 from specsim.cost.machine import Machine
+from specsim.engine.clock import chosen_clock
 from specsim.errors import Place
 from specsim.reference.decoding import Decoded, Request, decode
 from specsim.reference.drafters import Drafter
@@ -57,7 +57,7 @@ PROMPT = "edit-ferry"
 
 def timing_table(question: TimingQuestion, progress: Progress = None) -> Table:
     """Medians and quartiles of every pass, and what they are beside one of one token and beside plain products."""
-    model = question.model.transformer
+    model, (clock, told_clock) = question.model.transformer, chosen_clock()
     points = [
         Point(batch, width, context)
         for batch in question.batch_size
@@ -66,7 +66,7 @@ def timing_table(question: TimingQuestion, progress: Progress = None) -> Table:
     ]
     tasks = [*(pass_task(model, point) for point in points), products_task(model)]
     generator = np.random.default_rng(question.seed)
-    seconds = time_in_turn(tasks, question.repeats, time.perf_counter, generator, progress)
+    seconds = time_in_turn(tasks, question.repeats, clock, generator, progress)
     low, median, high = np.quantile(seconds, (0.25, 0.5, 0.75), axis=1)
     single = {(p.batch, p.context): median[i] for i, p in enumerate(points) if p.tokens == 1}
     columns = {
@@ -84,6 +84,7 @@ def timing_table(question: TimingQuestion, progress: Progress = None) -> Table:
     assumed = (
         f"{question.repeats} turns, each in a new order; low and high are quartiles",
         "ratio_to_products is to numpy.dot of one row with every matrix, timed in the same turns",
+        told_clock,
     )
     return Table(columns, (len(points),), assumed)
 
@@ -122,7 +123,7 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
         repeats: Turns of the passes.
         progress: Is told of every pass and of every text.
     """
-    transformer = model.transformer
+    transformer, (clock, told_clock) = model.transformer, chosen_clock()
     target = ServedModel(model=model.card, precision=PRECISIONS["fp32"], kv_precision="fp32")
     layers = max(round(len(transformer.layers) * 5 / 6), 1)
     part = first_layers(transformer, layers)
@@ -135,7 +136,7 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
         square_task(transformer.head.dtype),
     ]
     generator = np.random.default_rng(0)
-    seconds = time_in_turn(tasks, repeats, time.perf_counter, generator, progress)
+    seconds = time_in_turn(tasks, repeats, clock, generator, progress)
     median = [float(value) for value in np.median(seconds, axis=1)]
     drafting, products, attending, square = median[len(points) :]
     read = 2 * transformer.kv_heads * transformer.head_size * transformer.head.itemsize * len(transformer.layers)
@@ -156,7 +157,7 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
     drafted = pass_seconds(replace(target, model=replace(target.model, layers=layers)), machine, 1, PREDICTED[0][1])
     single = median[len(FITTED)]
     rows.append(_row("draft_cost_ratio", f"layers:{layers}", 1, PREDICTED[0][1], drafted / plain, drafting / single))
-    rows += _speedups(model, target, machine, layers, progress)
+    rows += _speedups(model, target, machine, layers, clock, progress)
     columns: dict[str, Any] = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     columns |= {key: columns[key].astype(object) for key in ("quantity", "draft", "use")}
     assumed = (
@@ -164,6 +165,7 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
         f"cards fitted to passes of {', '.join(str(tokens) for tokens, _ in FITTED)} tokens at context {FITTED[0][1]}",
         f"speedups are predicted from the tokens per round that were measured; measured ones are medians of {TURNS} "
         "turns of plain decoding and both drafters on one text",
+        told_clock,
     )
     found = replace(machine, hardware=replace(machine.hardware, name=name), runtime=replace(machine.runtime, name=name))
     return ThisMachine(
@@ -213,7 +215,12 @@ def _passes(
 
 
 def _speedups(
-    model: LanguageModel, target: ServedModel, machine: Machine, layers: int, progress: Progress
+    model: LanguageModel,
+    target: ServedModel,
+    machine: Machine,
+    layers: int,
+    clock: Callable[[], float],
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     """Speedups of a lookup and of the first layers on one text: predicted from acceptance and cards, and measured."""
     sampling, transformer = Sampling(), model.transformer
@@ -230,7 +237,7 @@ def _speedups(
         for label, (drafter, gamma, limit) in ways.items():
             chance = RandomChance(np.random.default_rng(0))
             request = Request(tokens, limit, chance, drafter(), chain(gamma))
-            found[label] += decode(transformer, [request], sampling, end=model.end, clock=time.perf_counter)
+            found[label] += decode(transformer, [request], sampling, end=model.end, clock=clock)
             if progress is not None:
                 progress(1)
     rows = []
