@@ -303,6 +303,7 @@ class _Simulation:
                 position = resumed[0] + 1
                 self.gaps.append(self.now - resumed[1])
                 self.gap_counts.append(1)
+                self.event("resumed", request)
             if position == self.end[request]:
                 self.done(request, position)
             else:
