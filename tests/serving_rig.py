@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from conftest import question_of, served
 
-from specsim.api import gamma_question
+from specsim.api.planning import gamma_question
 from specsim.catalog.cards import card
 from specsim.cost.machine import Machine
 from specsim.planning.question import Question

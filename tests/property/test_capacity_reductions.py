@@ -7,7 +7,7 @@ import pytest
 from serving_rig import ONE, fixed_lengths, llama, per_token, poisson, replica_of, run_of
 
 import specsim
-from specsim.api import capacity_question, priced_plans
+from specsim.api.loads import capacity_question, priced_plans
 from specsim.catalog.capacity import without_simulation
 from specsim.serving.arrivals import sizes_of
 from specsim.serving.figures import quick_figures
