@@ -134,7 +134,6 @@ def point_of_a_sweep(size: Size) -> Iterator[Result]:
 
 def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
     """The ratio of ``point_of_a_sweep``: 128 batches x 64 contexts x 9 draft lengths."""
-    import numpy as np
 
     from specsim.api import planning
     from specsim.catalog.resolve import read_scenario
@@ -143,8 +142,6 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
     points = batches * contexts * GAMMAS
     with tempfile.TemporaryDirectory() as folder:
         resolution = read_scenario(scenario(Path(folder), batches, contexts, target, acceptance))
-    x = np.random.default_rng(0).standard_normal(ARRAY)
-    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
     def sweep() -> None:
         seen = 0
@@ -156,12 +153,7 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
         if seen != points:
             raise BenchmarkError(f"a sweep of {points} points has {seen} rows.")
 
-    def yardstick() -> None:
-        for _ in range(10):
-            np.exp(x, out=y)
-
-    per_sweep, per_yardstick = interleaved(repeats, sweep, yardstick)
-    return (per_sweep / points) / (per_yardstick / (10 * ARRAY))
+    return elements_of_exp(repeats, sweep)[0] / points
 
 
 def simulated_position(size: Size) -> Iterator[Result]:
@@ -209,27 +201,19 @@ def best_trees(size: Size) -> Iterator[Result]:
 
 def elements_of_a_search(repeats: int, ranks: str) -> float:
     """The ratio of ``best_trees``: up to 128 nodes, 10 levels and 8 branches, resolved cards to the rows."""
-    import numpy as np
 
     from specsim.api import trees
 
     batches, contexts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32], [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8000]
     cards = {"hardware": "h100", "target": "llama-3-8b", "draft": "llama-3.2-1b"}
     question = trees.tree_question(batches, contexts, 128, 10, 8, ranks=ranks, **cards)
-    x = np.random.default_rng(0).standard_normal(ARRAY)
-    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
 
     def search() -> None:
         rows = trees.tree_rows(question)
         if len(rows) != 100:
             raise BenchmarkError(f"a search over 100 points has {len(rows)} rows.")
 
-    def yardstick() -> None:
-        for _ in range(10):
-            np.exp(x, out=y)
-
-    per_search, per_yardstick = interleaved(repeats, search, yardstick)
-    return per_search / (per_yardstick / (10 * ARRAY))
+    return elements_of_exp(repeats, search)[0]
 
 
 def engine_step(size: Size) -> Iterator[Result]:
@@ -246,7 +230,6 @@ USERS, ANSWERED = 64, 1500
 
 def seconds_of_an_engine_step(repeats: int, policy: str) -> tuple[float, float]:
     """The ratio of ``engine_step``, and simulated / real seconds: 64 users who ask again at once."""
-    import numpy as np
 
     from specsim.api import loads
     from specsim.catalog.capacity import without_simulation
@@ -258,18 +241,12 @@ def seconds_of_an_engine_step(repeats: int, policy: str) -> tuple[float, float]:
     )  # fmt: skip
     plan = loads.priced_plans(without_simulation(question))[-1].plan
     job = job_of(plan, question.task)
-    x = np.random.default_rng(0).standard_normal(ARRAY)
-    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
     run = simulated(job)[0]
     if not 62 < run.in_flight_seconds / run.busy_seconds <= USERS:
         raise BenchmarkError(f"{USERS} users keep a batch of {run.in_flight_seconds / run.busy_seconds:.3g} busy.")
 
-    def yardstick() -> None:
-        for _ in range(10):
-            np.exp(x, out=y)
-
-    per_run, per_yardstick = interleaved(min(repeats, 11), lambda: simulated(job) and None, yardstick)
-    return (per_run / run.steps) / (per_yardstick / (10 * ARRAY)), run.end_seconds / per_run
+    elements, seconds = elements_of_exp(min(repeats, 11), lambda: simulated(job) and None)
+    return elements / run.steps, run.end_seconds / seconds
 
 
 def rate_of_the_quick_answer(size: Size) -> Iterator[Result]:
@@ -295,20 +272,13 @@ def seconds_of_a_rate(repeats: int) -> float:
     plan = loads.priced_plans(without_simulation(question))[-1].plan
     known = profile_of(plan.replica, question.task.workload.sizes)
     rates = np.linspace(0.01, 0.95, 256) * known.saturation
-    x = np.random.default_rng(0).standard_normal(ARRAY)
-    y = np.empty_like(x)
 
     def answer() -> None:
         found = steady_state(known, rates)
         if not (found.time_per_output_token > 0).all() or not (found.time_to_first_token > 0).all():
             raise BenchmarkError("a latency of the quick answer is not above 0.")
 
-    def yardstick() -> None:
-        for _ in range(10):
-            np.exp(x, out=y)
-
-    per_answer, per_yardstick = interleaved(repeats, answer, yardstick)
-    return (per_answer / len(rates)) / (per_yardstick / (10 * ARRAY))
+    return elements_of_exp(repeats, answer)[0] / len(rates)
 
 
 def engine_pass(size: Size) -> Iterator[Result]:
@@ -365,6 +335,21 @@ def streamed_sweep(size: Size) -> Iterator[Result]:
         raise BenchmarkError(f"no progress bar was drawn; the terminal shows {shown[-200:]!r}.")
     yield Result(f"{points} rows streamed to CSV: peak memory", peak_bytes / 2**30, 2, "GiB")
     yield Result(f"{points} rows streamed to CSV: speed", rows / seconds, unit="rows/s")
+
+
+def elements_of_exp(repeats: int, work: Callable[[], None]) -> tuple[float, float]:
+    """The time of some work in that of elements of numpy.exp, and in seconds."""
+    import numpy as np
+
+    x = np.random.default_rng(0).standard_normal(ARRAY)
+    y = np.empty_like(x)  # written again and again, so that no time goes into fetching memory
+
+    def yardstick() -> None:
+        for _ in range(10):
+            np.exp(x, out=y)
+
+    per_work, per_yardstick = interleaved(repeats, work, yardstick)
+    return per_work / (per_yardstick / (10 * ARRAY)), per_work
 
 
 def interleaved(repeats: int, first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
