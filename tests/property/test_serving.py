@@ -90,6 +90,8 @@ def test_blocks_are_taken_away_and_given_back():
     run = run_of(replica, poisson(50.0, 40, fixed_lengths(16, 300)), log=True)
     assert run.preemptions.sum() > 10
     assert run.emitted_tokens.sum() == 40 * 300
+    again = sum(what == "resumed" for _, what, _ in run.events)
+    assert run.round_tokens + 40 + again == 40 * 300
     kinds = {what for _, what, _ in run.events}
     assert kinds == {"admitted", "first_token", "preempted", "resumed", "finished"}
     # Whoever lost blocks waited longer between two of its chunks than a step.
