@@ -319,8 +319,7 @@ def process_of(spec: Point) -> AcceptanceProcess:
         case Drafted():
             return _effective(1.0 + spec.accepted_per_drafted * spec.gamma, spec.gamma)
         case Regimes():
-            chain = chain_of(spec)
-            return InRegimes(chain, spec.recorded_gamma or (chain.positions if chain.positions > 1 else None))
+            return InRegimes(chain_of(spec), spec.recorded_gamma)
         case Classes():
             return InClasses(
                 tuple(_token_shares(spec)), tuple(process_of(one.acceptance) for one in spec.classes.values())

@@ -196,17 +196,3 @@ def test_drafts_beyond_the_record_are_marked():
 def test_shares_settle_where_transitions_lead(transitions, share, settled):
     chain = RegimeChain.of([0.5] * len(share), transitions, share)
     assert chain.settled_share == pytest.approx(settled, abs=1e-6)
-
-
-def test_a_list_of_probabilities_ends_the_record():
-    """As the manual says: up to ``recorded_gamma``, or the length of a list; any length where there is neither."""
-    lists = {name: Regime(acceptance_probability=(0.9, 0.7, 0.5), mean_run_tokens=9.0) for name in ("one", "other")}
-    numbers = {name: Regime(acceptance_probability=(0.9,), mean_run_tokens=9.0) for name in ("one", "other")}
-    for spec, recorded in (
-        (Regimes(regimes=lists), 3),
-        (Regimes(regimes=lists, recorded_gamma=5), 5),
-        (Regimes(regimes=numbers, recorded_gamma=5), 5),
-        (Regimes(regimes=numbers), 8),
-    ):
-        beyond = process_of(spec).lengths(np.arange(9)).extrapolated
-        assert beyond.tolist() == [gamma > recorded for gamma in range(9)]
