@@ -60,8 +60,9 @@ def measure(
         seed: Of everything random; 0.
         by: A row for each ``draft``, ``kind``, ``sort`` or ``text``.
         record: Path for ordered counts as JSON lines, which ``fit`` reads.
-        pairs: Path for target's and draft's probabilities where drafts were tried, as JSON lines.
-        pairs_top: So many of the most probable tokens of each; 8.
+        pairs: Path for target's and draft's probabilities where drafts were tried: .yaml as an acceptance of kind
+            ``paired``, which trees and rules read, or JSON lines with all that happened.
+        pairs_top: So many of the most probable tokens of each; 32.
         journal: Path of a file from which a measurement that was stopped goes on.
 
     Raises:

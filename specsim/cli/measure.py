@@ -41,8 +41,13 @@ if TYPE_CHECKING:
 @click.option("--seed", metavar="N", help="Of everything random; default 0.")
 @click.option("--by", metavar="WHAT", help="A row for each draft (default), kind, sort (by measured repetition), text.")
 @click.option("--record", metavar="FILE", help="Write ordered counts as JSON lines, which specsim fit reads.")
-@click.option("--pairs", metavar="FILE", help="Write target's and draft's probabilities where drafts were tried.")
-@click.option("--pairs-top", metavar="K", help="So many of the most probable tokens of each; default 8.")
+@click.option(
+    "--pairs",
+    metavar="FILE",
+    help="Write target's and draft's probabilities where drafts were tried: .yaml as an acceptance of kind paired, "
+    "which trees and rules read, .jsonl with all that happened.",
+)
+@click.option("--pairs-top", metavar="K", help="So many of the most probable tokens of each; default 32.")
 @click.option("--journal", metavar="FILE", help="Keep every finished text there, and go on from it if it exists.")
 @click.option("--timing", is_flag=True, help="Time the engine's own passes instead, over --batch, --width, --context.")
 @click.option("--batch", "batch_size", metavar="LIST", help="With --timing: sequences of a pass; default 1.")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +25,7 @@ from specsim.specs.fields import whole
 
 Progress = Callable[[int], None] | None
 
-DEFAULT_PAIRS_TOP = 8
+DEFAULT_PAIRS_TOP = 32
 
 
 def texts_of(question: MeasureQuestion) -> tuple[Text, ...]:
@@ -72,6 +74,8 @@ def run(
             kept = stack.enter_context(journal(str(journal_file), question.settings, written))
         # Files are opened before anything is decoded, so that a mistake in their names shows at once.
         of_pairs = None if pairs is None else stack.enter_context(whole_file(Path(pairs), "pairs"))
+        as_yaml = pairs is not None and Path(pairs).suffix in (".yaml", ".yml")
+        known_pairs = _Pairs(None if as_yaml else of_pairs, top, [])
         of_rounds = None if record is None else stack.enter_context(whole_file(Path(record), "record"))
         for found in measure(
             model,
@@ -85,11 +89,13 @@ def run(
             chosen_clock()[0],
             progress,
             None if kept is None else kept.done,
-            None if of_pairs is None else _writer(of_pairs, top),
+            None if of_pairs is None else known_pairs.add,
         ):
             runs.append(found)
             if kept is not None:
                 kept.add(found)
+        if of_pairs is not None and as_yaml:
+            of_pairs.writelines(known_pairs.yaml())
         if of_rounds is not None:
             of_rounds.writelines(_recorded(runs, question.shapes[0].gamma))
     rows = [RowShape(s.label, s.gamma, "" if s.is_chain else s.label, len(s.parents)) for s in question.shapes]
@@ -127,28 +133,64 @@ def _pairs_top(question: MeasureQuestion, pairs: Any, pairs_top: Any, *, resumes
         raise InputError(Fault(str(error), Place(parameter="pairs_top"))) from None
 
 
-def _writer(file: IO[str], top: int) -> Callable[[str, str, str, Examined], None]:
-    """Writes a line for every node at which drafts were tried: both laws on the tokens that either thinks likely."""
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Both laws at every node at which drafts were tried, on the tokens that either thinks likely.
 
-    def write(text: str, drafter: str, shape: str, node: Examined) -> None:
+    Attributes:
+        file: Where lines go: one JSON object for each node. None for YAML, which is written at the end.
+        top: How many of the most probable tokens of each law.
+        rows: Laws of the target and of the draft with what is left of each, as the acceptance of kind paired has them.
+    """
+
+    file: IO[str] | None
+    top: int
+    rows: list[tuple[list[float], list[float]]]
+
+    def add(self, text: str, drafter: str, shape: str, node: Examined) -> None:
+        """Take in one node."""
         del drafter, shape
         draws = node.proposal.draws[node.node]
         law = draws[0].law
-        likely = np.argsort(-node.target, kind="stable")[:top]
+        likely = np.argsort(-node.target, kind="stable")[: self.top]
         if law is not None:
-            likely = np.union1d(likely, np.argsort(-law, kind="stable")[:top])
+            likely = np.union1d(likely, np.argsort(-law, kind="stable")[: self.top])
             likely = likely[np.argsort(-node.target[likely], kind="stable")]
+        target = [_short(p) for p in node.target[likely]]
+        draft = None if law is None else [_short(q) for q in law[likely]]
+        if self.file is None:
+            if draft is not None:
+                self.rows.append((self._whole(target, last=False), self._whole(draft, last=True)))
+            return
         line = {
             "text": text,
             "tokens": likely.tolist(),
-            "target_probs": [_short(p) for p in node.target[likely]],
-            "draft_probs": None if law is None else [_short(q) for q in law[likely]],
+            "target_probs": target,
+            "draft_probs": draft,
             "candidates": [node.proposal.tokens[draw.child] for draw in draws],
             "accepted": None if node.accepted is None else node.proposal.tokens[node.accepted],
         }
-        file.write(json.dumps(line) + "\n")
+        self.file.write(json.dumps(line) + "\n")
 
-    return write
+    def _whole(self, law: list[float], *, last: bool) -> list[float]:
+        """A law of equally many tokens in all rows; what is left of target and draft stands at places of their own."""
+        left = max(1.0 - math.fsum(law), 0.0)
+        return [*law, *[0.0] * (2 * self.top - len(law)), *((0.0, left) if last else (left, 0.0))]
+
+    def yaml(self) -> Iterator[str]:
+        """The rows as an acceptance of kind paired.
+
+        Raises:
+            InputError: If no draft had probabilities.
+        """
+        if not self.rows:
+            message = "no draft that was tried has probabilities; write .jsonl, or measure a draft that is a model."
+            raise InputError(Fault(message, Place(parameter="pairs")))
+        yield f"# The {self.top} most probable tokens of each law; what is left of it is never accepted.\n"
+        yield "format: 1\nkind: paired\n"
+        for side, name in enumerate(("target_probs", "draft_probs")):
+            yield f"{name}:\n"
+            yield from (f"  - {json.dumps(row[side])}\n" for row in self.rows)
 
 
 def _short(probability: float) -> float:

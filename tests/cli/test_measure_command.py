@@ -9,6 +9,7 @@ import pytest
 
 import specsim
 from specsim.catalog.draft_forms import FORMS, recipe
+from specsim.catalog.strict_yaml import parse_yaml
 from specsim.cli import main
 from specsim.reference import measuring
 
@@ -115,6 +116,30 @@ def test_recorded_counts_are_read_by_fit(run, tmp_path):
     found = specsim.fit(tmp_path / "rounds.jsonl", replicates=20, regimes=1)
     table = specsim.measure(draft="noise:0.1", tokens=120, limit=4)
     assert float(found.table["tokens_per_round"][3]) == pytest.approx(float(table["tokens_per_round"][0]), rel=0.01)
+
+
+def test_pairs_as_an_acceptance_are_read_by_trees_and_rules(run, tmp_path):
+    code, _, _ = run("--draft", "layers:1", "--temperature", "1", *FAST, "--pairs", "pairs.yaml")
+    assert code == 0
+    document = parse_yaml((tmp_path / "pairs.yaml").read_text(encoding="utf-8"), "pairs.yaml")
+    assert document["kind"] == "paired"
+    rows = list(zip(document["target_probs"], document["draft_probs"], strict=True))
+    for target, draft in rows:
+        assert sum(target) == pytest.approx(1, abs=1e-6)
+        assert sum(draft) == pytest.approx(1, abs=1e-6)
+    # What is left of one law stands where the other has nothing.
+    overlap = np.mean([np.minimum(target, draft).sum() for target, draft in rows])
+    ranks = specsim.rules(pairs=str(tmp_path / "pairs.yaml"), candidates=2, rule="multi-step")
+    assert float(ranks["rank_1"][0]) == pytest.approx(overlap, abs=1e-9)
+    table = specsim.optimal_tree(acceptance=str(tmp_path / "pairs.yaml"), draft_cost_ratio=0.1, max_nodes=8)
+    assert float(table["tokens_per_round"][0]) > 1
+
+
+def test_pairs_as_an_acceptance_need_a_draft_with_probabilities(run, tmp_path):
+    code, _, err = run("--draft", "lookup", "--temperature", "1", *FAST, "--pairs", "pairs.yaml")
+    assert code == 2
+    assert "--pairs: no draft that was tried has probabilities" in err
+    assert not (tmp_path / "pairs.yaml").exists()
 
 
 def test_pairs_hold_both_laws_and_what_happened(run, tmp_path):

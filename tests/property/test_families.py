@@ -77,7 +77,8 @@ def test_parts_of_a_pass_add_up_and_waiting_is_never_negative(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_fewer_bits_are_fewer_bytes_and_no_bytes_are_lost(name):
     weights = {form: served(name, precision=form).weight_bytes for form in PRECISIONS}
-    assert max(weights.values()) == weights["bf16"] == 2 * card("model", name).parameters
+    assert max(weights.values()) == weights["fp32"] == 4 * card("model", name).parameters
+    assert 2 * weights["bf16"] == weights["fp32"]
     for narrow, wide in itertools.pairwise(("q4_0", "q4_1", "q5_k", "q6_k", "q8_0")):
         assert weights[narrow] < weights[wide]
     # What stays in 16 bits is at most what the format leaves alone.
