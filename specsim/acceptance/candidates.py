@@ -87,6 +87,10 @@ def without_replacement(target_probs: Array, draft_probs: Array, k: int) -> Cand
     reach, others = np.ones(target.shape[:-1]), 0
     law, ranks = np.zeros(target.shape), []
     for _ in range(k):
+        # Where the draft has no other token there is no candidate, and what is left of the target is emitted.
+        ends = ~draft.any(-1)
+        law = law + _over((reach * ends)[..., None] * target, others, -2)
+        reach = reach * ~ends
         accepted = np.minimum(target, draft)
         rank = np.minimum(accepted.sum(-1), 1.0)
         law = law + _over(reach[..., None] * accepted, others, -2)

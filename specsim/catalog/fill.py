@@ -263,7 +263,7 @@ def _name_trees(grid: LocatedDict, folder: Path | None) -> None:
 
 def tree_document(written: str, place: Place, folder: Path | None) -> Any:
     """A tree as it is written, or the one that a name of the catalogue or a file stands for."""
-    if not written.strip() or written.strip()[0] in "<[0123456789":
+    if not written.strip() or written.strip()[0] in "<[-0123456789":
         return written
     card = library.read_card("tree", written, place, folder, "grid.tree")
     return LocatedDict({"name": card.get("name", "unnamed"), "tree": card.get("tree")}, card.place, card.places)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from specsim.catalog.draft_forms import recipe
 from specsim.catalog.language_models import LanguageModel, language_model
@@ -16,14 +17,17 @@ from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.reference.model_drafter import Candidates
 from specsim.reference.recipes import Recipe
 from specsim.reference.sampling import Sampling
-from specsim.reference.trees import IntArray, chain, checked, depths, expansion
+from specsim.reference.trees import IntArray, chain, depths
 from specsim.reference.verification import RULES, Rule, lenient
 from specsim.specs.fields import Kind, axis, number, whole
+from specsim.specs.tree import EXPECTED, Tree, read_shape
 
 RULE_NAMES = ("standard", "naive", "block", "typical", "lenience")
 CANDIDATES = ("sampled", "without-replacement", "most-probable")
 BY = ("draft", "kind", "sort", "text")
 _MOST_GAMMA = 64
+MOST_PROMPT_TOKENS = 4096
+"""Attention to a prompt holds a number for each pair of its tokens: 4,096 take half a gigabyte in SmolLM2."""
 _MOST_NODES = 256
 
 
@@ -139,9 +143,10 @@ def ask_measure(**given: Any) -> MeasureQuestion:
     ):
         if given.get(name) is not None and not needs:
             faults.append(Fault(f"{why}.", Place(parameter=name)))
-    shapes = (trees or ()) + tuple(
-        Shape(str(gamma), chain(gamma)) for gamma in (lengths if lengths is not None else () if trees else (4,))
-    )
+    lengths = lengths if lengths is not None else () if trees else (4,)
+    chains = tuple(Shape(str(gamma), chain(gamma)) for gamma in lengths)
+    # A tree that is a chain is the draft length of as many.
+    shapes = tuple({tuple(shape.parents.tolist()): shape for shape in (*(trees or ()), *chains)}.values())
     if rule_name == "block" and not all(shape.is_chain for shape in shapes):
         faults.append(Fault("block verification judges chains; leave trees out.", Place(parameter="rule")))
     model = read("model", lambda name: language_model(str(name)), None)
@@ -151,7 +156,11 @@ def ask_measure(**given: Any) -> MeasureQuestion:
         faults += _misfits(model, drafters)
     if faults:
         raise InputError(dict.fromkeys(faults))
-    chosen = read_prompts(None, Place(parameter="prompts")) if prompts is None else prompts
+    chosen = (read_prompts(None, Place(parameter="prompts")) if prompts is None else prompts)[:most]
+    for prompt in chosen:
+        if model is not None and len(model.tokens.of_prompt(prompt.text)) > MOST_PROMPT_TOKENS:
+            message = f"the prompt {shown(prompt.name)} has more than {MOST_PROMPT_TOKENS:,} tokens."
+            raise InputError(Fault(message, Place(parameter="prompts")))
     rule = lenient(lenience) if rule_name == "lenience" else RULES[rule_name]
     name = f"lenience:{lenience:g}" if rule_name == "lenience" else rule_name
     return MeasureQuestion(
@@ -162,7 +171,7 @@ def ask_measure(**given: Any) -> MeasureQuestion:
         rule=rule,
         rule_name=name,
         candidates=candidates,
-        prompts=chosen[:most],
+        prompts=chosen,
         tokens=tokens,
         seed=seed,
         by=by,
@@ -225,24 +234,18 @@ def _trees(value: Any) -> tuple[Shape, ...]:
     return tuple(_tree(str(one)) for one in value)
 
 
+_TREE = "a tree such as <2,2,1>, or a list of parents such as -1,0,0,1"
+
+
 def _tree(text: str) -> Shape:
-    wrong = ValueError(f"expected a tree such as <2,2,1>, or a list of parents such as -1,0,0,1, found {shown(text)}.")
-    inside = re.fullmatch(r"<([\d,\s]+)>", text.strip())
     try:
-        numbers = [int(part) for part in (inside[1] if inside else text.strip().strip("[]")).split(",")]
-    except ValueError:
-        raise wrong from None
-    if inside:
-        nodes = 1
-        for width in reversed(numbers):
-            nodes = 1 + width * nodes
-            if width < 1 or nodes > _MOST_NODES:
-                raise ValueError(f"expected widths of at least 1 and at most {_MOST_NODES} nodes, found {shown(text)}.")
-        return Shape("<" + ",".join(map(str, numbers)) + ">", expansion(numbers))
-    try:
-        parents = checked(numbers)
+        tree = read_shape(text)
     except ValueError as error:
-        raise ValueError(f"{error}; found {shown(text)}.") from None
-    if not 1 < len(parents) <= _MOST_NODES:
-        raise ValueError(f"expected 2 to {_MOST_NODES} nodes, found {shown(text)}.")
-    return Shape(",".join(map(str, numbers)), parents)
+        # Trees that leave nodes to probabilities are not for the engine.
+        expected = _TREE if str(error) == EXPECTED else str(error)
+        raise ValueError(f"expected {expected}, found {shown(text)}.") from None
+    if not isinstance(tree, Tree):
+        raise ValueError(f"{shown(text)} leaves nodes to probabilities: expected {_TREE}.")
+    if not 1 < tree.nodes <= _MOST_NODES:
+        raise ValueError(f"expected 2 to {_MOST_NODES} nodes, found {tree.nodes}.")
+    return Shape(tree.label, np.array(tree.parents))

@@ -74,6 +74,9 @@ def counts_of_json(file: str, text: str, gamma: int | None) -> Found:
             continue
         if isinstance(entry, dict):
             unknown = [key for key in entry if key not in ("accepted", "drafted", "gamma", "request")]
+            if "tree" in entry:
+                message = f"rounds of the tree {shown(entry['tree'])} do not tell how a chain is accepted: record one."
+                raise fault(file, line, message, "tree")
             if "accepted" not in entry:
                 known = "accepted, drafted, gamma, request, speculative_decoding"
                 raise fault(file, line, f"expected a field accepted, found {shown(list(entry))}. Known: {known}.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     metavar="FORM",
     help=(
         "same, noise:0.1, layers:20, skip:11..20, bits:3, lookup:3..1, suffix:2, counts:3, uniform, or several merged "
-        "into a tree, as in lookup+layers:25. Repeat it to compare drafters."
+        "into a tree, as in lookup+layers:25. Repeat it to compare drafters. [required]"
     ),
 )
 @click.option("--gamma", metavar="LIST", help="Draft lengths; default 4.")

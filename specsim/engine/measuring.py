@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from specsim.catalog.journal import Journal, journal
-from specsim.catalog.measuring import MeasureQuestion, of_kind
+from specsim.catalog.measuring import MeasureQuestion, Shape, of_kind
 from specsim.engine.clock import chosen_clock
 from specsim.errors import Fault, InputError, Place
 from specsim.reference.decoding import Examined
@@ -97,7 +97,7 @@ def run(
         if of_pairs is not None and as_yaml:
             of_pairs.writelines(known_pairs.yaml())
         if of_rounds is not None:
-            of_rounds.writelines(_recorded(runs, question.shapes[0].gamma))
+            of_rounds.writelines(_recorded(runs, question.shapes[0]))
     rows = [RowShape(s.label, s.gamma, "" if s.is_chain else s.label, len(s.parents)) for s in question.shapes]
     exact = question.sampling.greedy and question.rule_name in LOSSLESS
     return measured(
@@ -197,8 +197,9 @@ def _short(probability: float) -> float:
     return float(f"{probability:.8g}")
 
 
-def _recorded(runs: Sequence[TextRun], gamma: int) -> Iterator[str]:
+def _recorded(runs: Sequence[TextRun], shape: Shape) -> Iterator[str]:
     """Ordered counts, a line for each text, and what was asked for; rounds that an end cut are left out."""
+    asked: dict[str, object] = {"gamma": shape.gamma} | ({} if shape.is_chain else {"tree": shape.label})
     for one in runs:
         rounds = [r for r in one.rounds if not r.cut]
         if one.drafter and rounds:
@@ -206,7 +207,7 @@ def _recorded(runs: Sequence[TextRun], gamma: int) -> Iterator[str]:
                 "request": one.text,
                 "accepted": [r.accepted for r in rounds],
                 "drafted": [r.drafted for r in rounds],
-                "gamma": gamma,
+                **asked,
             }
             yield json.dumps(entry) + "\n"
 

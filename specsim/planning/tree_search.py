@@ -86,6 +86,9 @@ def search_trees(question: Question, axes: Axes, limits: Limits, *, every_size: 
     for part in parts:
         search = best_trees if part.is_independent else best_trees_in_regimes
         found = search(part, limits.nodes, limits.depth, limits.branches)
+        if not found.depth.size:
+            # No child is ever accepted: there is no tree but the root.
+            continue
         rounds = _rounds(question, axes, found, part)
         for index in _winners(rounds, found, every_size):
             tree = found.tree(index)

@@ -60,17 +60,3 @@ def cut_to(parents: IntArray, depth: int) -> IntArray:
     """The tree without what lies deeper."""
     kept = np.flatnonzero(depths(parents) <= depth)
     return np.array([-1, *np.searchsorted(kept, parents[kept[1:]])])
-
-
-def checked(parents: Sequence[int]) -> IntArray:
-    """An array of parents.
-
-    Raises:
-        ValueError: If node 0 has a parent, or another node has none before it.
-    """
-    found = np.array(parents, dtype=np.int64)
-    if found.ndim != 1 or not found.size or found[0] != -1:
-        raise ValueError("a tree begins with -1, the parent of the current token")
-    if ((found[1:] < 0) | (found[1:] >= np.arange(1, len(found)))).any():
-        raise ValueError("the parent of every node stands before it")
-    return found

@@ -27,7 +27,7 @@ EXPECTED = (
 _EXPANSION = re.compile(r"<\s*([0-9]{1,4}(?:\s*,\s*[0-9]{1,4})*)\s*>")
 _TRIPLE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})/([0-9]{1,6})")
 _COUNTS = re.compile(r"[0-9]{1,4}(\s*\+\s*[0-9]{1,4})+")
-_PARENTS = re.compile(r"\[\s*(-?[0-9]{1,6}(?:\s*,\s*-?[0-9]{1,6})*)\s*\]")
+_PARENTS = re.compile(r"\[\s*(-?[0-9]{1,6}(?:\s*,\s*-?[0-9]{1,6})*)\s*\]|(-1(?:\s*,\s*-?[0-9]{1,6})+)")
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def read_shape(value: object) -> Shape:
     if _COUNTS.fullmatch(text):
         return CountedTree(tuple(int(count) for count in text.split("+")))
     if found := _PARENTS.fullmatch(text):
-        return Tree.of_parents([int(parent) for parent in found[1].split(",")])
+        return Tree.of_parents([int(parent) for parent in (found[1] or found[2]).split(",")])
     raise ValueError(EXPECTED)
 
 

@@ -326,8 +326,9 @@ OPTIONS_OF["measure"] = {
     ],
     "--gamma": [(value, "expected") for value in ("", "0", "-1", "1.5", "x", "true", "65", "4..2")],
     "--tree": [
-        ("", "expected a tree"), ("<>", "expected a tree"), ("<2,0>", "widths of at least 1"), ("x", "expected a tree"),
-        ("<300>", "at most 256 nodes"), ("0,1", "begins with -1"), ("-1,1", "before it"), ("-1,-1", "before it"),
+        ("", "expected a tree"), ("<>", "expected a tree"), ("<2,0>", "expected"), ("x", "expected a tree"),
+        ("<300>", "expected 2 to 256 nodes"), ("0,1", "expected a tree"), ("-1,1", "expected a tree without cycles"),
+        ("-1,-1", "expected"),
     ],
     "--temperature": [(value, "expected a number from 0") for value in ("", "-1", "x", ".nan", ".inf", "true", "50%")],
     "--top-k": NO_WHOLE_NUMBER,

@@ -135,6 +135,28 @@ def test_pairs_as_an_acceptance_are_read_by_trees_and_rules(run, tmp_path):
     assert float(table["tokens_per_round"][0]) > 1
 
 
+def test_rounds_of_a_tree_are_not_fitted_as_a_chain(run, tmp_path, capsys):
+    code, _, _ = run("--draft", "noise:0.1", "--tree", "<2,1>", *FAST, "--record", "tree.jsonl")
+    assert code == 0
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "tree.jsonl"])
+    assert stop.value.code == 2
+    assert "tree.jsonl, line 1, tree: rounds of the tree '<2,1>' do not tell how a chain" in capsys.readouterr().err
+
+
+def test_a_prompt_that_no_memory_holds_is_refused(run, tmp_path):
+    (tmp_path / "long.txt").write_text("word " * 20000, encoding="utf-8")
+    code, _, err = run("--draft", "lookup", "--prompts", "long.txt")
+    assert code == 2
+    assert "has more than 4,096 tokens" in err
+
+
+def test_a_tree_that_is_a_chain_is_its_draft_length(run):
+    code, out, _ = run("--draft", "same", "--tree", "<1,1>", "--gamma", "2", *FAST, "--format", "json")
+    assert code == 0
+    assert len(json.loads(out)["rows"]) == 1
+
+
 def test_pairs_as_an_acceptance_need_a_draft_with_probabilities(run, tmp_path):
     code, _, err = run("--draft", "lookup", "--temperature", "1", *FAST, "--pairs", "pairs.yaml")
     assert code == 2
@@ -208,9 +230,10 @@ def test_csv_has_its_provenance_beside_it(run, tmp_path):
         (["--draft", "lookup", "--draft", "lookup:3..1"], "--draft: lookup:3..1 is given twice."),
         (["--draft", "lookup", "--gamma", "0"], "--gamma: expected"),
         (["--draft", "lookup", "--tree", "<2,x>"], "--tree: expected a tree such as <2,2,1>, or a list of parents"),
-        (["--draft", "lookup", "--tree", "<9,9,9>"], "--tree: expected widths of at least 1 and at most 256 nodes"),
-        (["--draft", "lookup", "--tree", "-1,2,0"], "--tree: the parent of every node stands before it; found"),
-        (["--draft", "lookup", "--tree", "-1"], "--tree: expected 2 to 256 nodes, found '-1'."),
+        (["--draft", "lookup", "--tree", "<9,9,9>"], "--tree: expected 2 to 256 nodes, found 820."),
+        (["--draft", "lookup", "--tree", "-1,2,1"], "--tree: expected a tree without cycles"),
+        (["--draft", "lookup", "--tree", "8/8/64"], "--tree: '8/8/64' leaves nodes to probabilities"),
+        (["--draft", "lookup", "--tree", "[-1]"], "--tree: expected 2 to 256 nodes, found 1."),
         (["--draft", "lookup", "--rule", "greedy"], "--rule: unknown 'greedy'. Known: standard, naive, block"),
         (["--draft", "lookup", "--rule", "block", "--tree", "<2>"], "--rule: block verification judges chains"),
         (["--draft", "lookup", "--lenience", "0.3"], "--lenience: it says nothing without the rule lenience."),

@@ -439,6 +439,18 @@ def test_the_law_of_every_rule_by_enumeration(rule, k):
         assert apart.max() < EXACT_WITHIN
 
 
+@pytest.mark.parametrize(
+    "rule", [name for name, verdict in candidates.VERDICTS.items() if verdict.startswith(LOSSLESS)]
+)
+@pytest.mark.parametrize("draft", [(0, 1, 0, 0), (0.5, 0.5, 0, 0), (0.2, 0.5, 0.3, 0)])
+def test_lossless_rules_where_the_draft_runs_out_of_tokens(rule, draft):
+    target = np.array([0.4, 0.3, 0.2, 0.1])
+    for k in (1, 2, 3, 4):
+        law = candidates.RULES[rule](target, np.array(draft, dtype=float), k).law
+        wanted = np.eye(4)[0] if rule == "greedy" else target
+        np.testing.assert_allclose(law, wanted, atol=EXACT_WITHIN)
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_order_of_the_rules(k):
     target, draft = pairs(5, seed=1)
@@ -503,3 +515,9 @@ def test_rounds_without_a_tree_are_those_of_chains(drafting):
     trees = tree_lengths(spec, [Tree.chain(3)], drafting=drafting)
     assert trees.tokens_per_round[0] == pytest.approx(chains.tokens_per_round[0], abs=1e-12)
     assert 1 - trees.whole[0] == pytest.approx(chains.rejection_probability[0], abs=1e-12)
+
+
+def test_where_no_child_is_ever_accepted_nothing_is_drafted():
+    table = specsim.optimal_tree(draft_cost_ratio=0.1, ranks="0,0")
+    assert table["gamma"].tolist() == [0]
+    assert list(table.cells("decision")) == ["off"]

@@ -15,7 +15,7 @@ from specsim.reference.model_drafter import ModelDrafter
 from specsim.reference.sampling import RandomChance, Sampling
 from specsim.reference.toys import toy
 from specsim.reference.transformer import chain_block, forward
-from specsim.reference.trees import chain, checked, expansion
+from specsim.reference.trees import chain, expansion
 from specsim.reference.variants import noisy
 from specsim.reference.verification import RULES, lenient, speculative_step, standard, walk
 
@@ -97,7 +97,7 @@ def test_three_candidates_of_which_a_token_comes_twice():
 
 
 def test_a_tree_that_is_no_expansion():
-    shape = checked([-1, 0, 1, 0])
+    shape = np.array([-1, 0, 1, 0])
     assert deviation(engine_law(model_drafter("without-replacement"), shape), target_law(3)) < EXACT
 
 
