@@ -13,8 +13,10 @@ from specsim.catalog.axes import axes_of
 from specsim.catalog.draft_cards import checked_head
 from specsim.catalog.drafters import drafter_document
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
+from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, shown
 from specsim.specs.precision import KV_BYTES, PRECISIONS
+from specsim.specs.tree_card import TreeCard
 
 DEFAULT_RUNTIME = "typical"
 DEFAULT_KERNELS = "generic"
@@ -266,6 +268,7 @@ def tree_document(written: str, place: Place, folder: Path | None) -> Any:
     if not written.strip() or written.strip()[0] in "<[-0123456789":
         return written
     card = library.read_card("tree", written, place, folder, "grid.tree")
+    validate(TreeCard, card)
     return LocatedDict({"name": card.get("name", "unnamed"), "tree": card.get("tree")}, card.place, card.places)
 
 

@@ -160,12 +160,15 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
     rows += _speedups(model, target, machine, layers, clock, progress)
     columns: dict[str, Any] = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     columns |= {key: columns[key].astype(object) for key in ("quantity", "draft", "use")}
+    worst = max((row for row in rows if row["use"] == "predicted"), key=lambda row: abs(np.log1p(row["error"])))
     assumed = (
         f"{processor()}; medians of {repeats} turns, each in a new order",
         f"cards fitted to passes of {', '.join(str(tokens) for tokens, _ in FITTED)} tokens at context {FITTED[0][1]}",
         f"speedups are predicted from the tokens per round that were measured; measured ones are medians of {TURNS} "
         "turns of plain decoding and both drafters on one text",
         told_clock,
+        f"the worst of these predictions, of {worst['quantity']}, is {1 + worst['error']:.3g} times what was measured"
+        + ("" if abs(np.log1p(worst["error"])) < _FAR else "; of so small a model the interpreter is most of a pass"),
     )
     found = replace(machine, hardware=replace(machine.hardware, name=name), runtime=replace(machine.runtime, name=name))
     return ThisMachine(
@@ -175,6 +178,10 @@ def this_machine(model: LanguageModel, name: str, repeats: int = REPEATS, progre
         _card(replace(model.card, name=f"{name}-model", sources={"all": f"the weights of {model.title}"})),
         machine,
     )
+
+
+_FAR = float(np.log(1.5))
+"""Predictions that are farther off do not stand."""
 
 
 def machine_steps(repeats: int = REPEATS) -> int:

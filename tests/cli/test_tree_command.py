@@ -330,3 +330,22 @@ def test_the_catalogue_shows_a_tree(run):
     out = run("catalog", "show", "tree", "specinfer-width-3")
     assert "# verified tokens: 21" in out
     assert "# tokens if verified path by path: 27" in out
+
+
+def test_a_picture_that_cannot_be_written_names_its_option(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    err = run("optimal-tree", *RANKS, "--draft-cost-ratio", "0.1", "--picture", "missing/a.svg", code=2)
+    assert err.startswith("Error: --picture: cannot write missing/a.svg")
+
+
+def test_a_misspelt_field_of_a_tree_is_named(run, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("format: 1\nkind: tree\nname: mine\ntre: <2,2>\n", encoding="utf-8")
+    err = run("explain", *RANKS, "--draft-cost-ratio", "0.1", "--tree", file, code=2)
+    assert "mine.yaml, line 4, tre: unknown field. Nearest: tree" in err
+
+
+def test_parents_need_no_brackets(run):
+    texts = [run("explain", *RANKS, "--draft-cost-ratio", "0.1", f"--tree={t}") for t in ("[-1,0,0,1]", "-1,0,0,1")]
+    assert texts[0] == texts[1]
+    assert "tree [-1,0,0,1]" in texts[0]
