@@ -294,15 +294,16 @@ def _least_needed(answer: Answer, where: np.ndarray) -> str:
 
 def _limits(fit: Fit, where: np.ndarray) -> str:
     """The words of the limits that stand against some points."""
-    limit, excess, apart_excess = (
-        np.broadcast_to(values, where.shape)[where] for values in (fit.limit, fit.excess_bytes, fit.apart_excess_bytes)
-    )
-    # On its own device a draft exceeds memory by more than the target does on the others.
-    apart = (apart_excess > 0) & (apart_excess == excess)
-    found = []
-    for code in np.unique(limit[limit > 0]):
-        own = LIMITS[code] != "position" and apart[limit == code].all()
-        found.append(f"{LIMITS[code]} of the draft's own device" if own else str(LIMITS[code]))
+    limit, apart, found = np.broadcast_to(fit.limit, where.shape)[where], None, []
+    if fit.apart_excess_bytes.any():
+        # On its own device a draft exceeds memory by more than the target does on the others.
+        excess = fit.apart_excess_bytes
+        apart = np.broadcast_to((excess > 0) & (excess == fit.excess_bytes), where.shape)[where]
+    for code in range(1, len(LIMITS)):
+        stands = limit == code
+        if stands.any():
+            own = apart is not None and LIMITS[code] != "position" and apart[stands].all()
+            found.append(f"{LIMITS[code]} of the draft's own device" if own else str(LIMITS[code]))
     return " and ".join(found)
 
 
