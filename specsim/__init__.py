@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from specsim.api.acceptances import fit, rules, simulate
     from specsim.api.accuracy import calibrate, validate
     from specsim.api.cards import catalog_list
+    from specsim.api.explaining import explain
     from specsim.api.loads import capacity
     from specsim.api.measuring import measure
-    from specsim.api.planning import explain, optimal_gamma, resolve, sweep
+    from specsim.api.planning import optimal_gamma, resolve, sweep
     from specsim.api.trees import optimal_tree
     from specsim.errors import InputError, SpecsimError
     from specsim.report.explanation import Explanation
@@ -30,7 +31,7 @@ _HOMES = {
     "capacity": "specsim.api.loads",
     "catalog_list": "specsim.api.cards",
     "SpecsimError": "specsim.errors",
-    "explain": "specsim.api.planning",
+    "explain": "specsim.api.explaining",
     "fit": "specsim.api.acceptances",
     "measure": "specsim.api.measuring",
     "optimal_gamma": "specsim.api.planning",

@@ -40,14 +40,14 @@ def command(
       specsim explain --hardware h100 --target llama-3-8b --draft llama-3.2-1b --ranks 0.6,0.2 --tree "<2,2,1>"
       specsim explain --acceptance rate=0.6 --draft-cost-ratio 0.1
     """
-    from specsim.api import planning
+    from specsim.api import explaining
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    gamma, tree = planning.chain_or_tree(gamma, tree)
-    resolution = planning.point_question(batch_size, context_length, gamma, tree, **question(given))
+    gamma, tree = explaining.chain_or_tree(gamma, tree)
+    resolution = explaining.point_question(batch_size, context_length, gamma, tree, **question(given))
     render.remarks(resolution.remarks, quiet)
-    explanation = planning.explain_resolved(resolution, gamma)
+    explanation = explaining.explain_resolved(resolution, gamma)
     if form == "csv":
         render.deliver([explanation.operators.to_csv()], output, resolution)
     elif form == "json":
