@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specsim.catalog.given import Given
 from specsim.catalog.recorded import Recorded, read_recorded
-from specsim.catalog.strict_yaml import plain_value
-from specsim.errors import Fault, InputError, Place, shown
-from specsim.specs.fields import LONGEST_DRAFT, Kind, whole
+from specsim.specs.fields import LONGEST_DRAFT, whole
 
 MOST_REGIMES = 4
 
@@ -46,26 +45,14 @@ def ask_fit(
     Raises:
         InputError: With one fault for each option that is wrong, or for what is wrong in a file.
     """
-    faults: list[Fault] = []
-
-    def read(name: str, value: Any, kind: Kind, default: Any) -> Any:
-        if value is None:
-            return default
-        plain = plain_value(value) if isinstance(value, str) else value
-        try:
-            return kind.read(plain)
-        except ValueError as error:
-            faults.append(Fault(f"expected {error}, found {shown(value)}.", Place(parameter=name)))
-            return default
-
+    asked = Given({"gamma": gamma, "regimes": regimes, "replicates": replicates, "seed": seed})
     numbers = {
-        "gamma": read("gamma", gamma, whole(1, LONGEST_DRAFT), None),
-        "regimes": read("regimes", regimes, whole(1, MOST_REGIMES), None),
-        "replicates": read("replicates", replicates, whole(20, 10_000), 400),
-        "seed": read("seed", seed, whole(0, 2**63 - 1), 0),
+        "gamma": asked.read("gamma", whole(1, LONGEST_DRAFT), None),
+        "regimes": asked.read("regimes", whole(1, MOST_REGIMES), None),
+        "replicates": asked.read("replicates", whole(20, 10_000), 400),
+        "seed": asked.read("seed", whole(0, 2**63 - 1), 0),
     }
-    if faults:
-        raise InputError(faults)
+    asked.check()
     paths = [str(path) for path in ([logs] if isinstance(logs, str | Path) else logs)]
     recorded = read_recorded(
         paths,

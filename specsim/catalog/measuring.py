@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from specsim.catalog.draft_forms import recipe
+from specsim.catalog.given import Given
 from specsim.catalog.language_models import LanguageModel, language_model
 from specsim.catalog.prompts import Prompt, read_prompts
-from specsim.catalog.strict_yaml import plain_value
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.reference.model_drafter import Candidates
 from specsim.reference.recipes import Recipe
 from specsim.reference.sampling import Sampling
 from specsim.reference.trees import IntArray, chain, depths
 from specsim.reference.verification import RULES, Rule, lenient
-from specsim.specs.fields import Kind, axis, number, whole
+from specsim.specs.fields import axis, number, whole
 from specsim.specs.tree import EXPECTED, Tree, read_shape
 
 RULE_NAMES = ("standard", "naive", "block", "typical", "lenience")
@@ -105,36 +105,25 @@ def ask_measure(**given: Any) -> MeasureQuestion:
     Raises:
         InputError: With one fault for each option that is wrong.
     """
-    faults: list[Fault] = []
-
-    def read(name: str, reads: Callable[[Any], Any], default: Any) -> Any:
-        value = given.get(name)
-        if value is None:
-            return default
-        try:
-            return reads(value)
-        except ValueError as error:
-            faults.append(Fault(str(error), Place(parameter=name)))
-        except InputError as error:
-            faults.extend(error.faults)
-        return default
+    asked = Given(given)
+    read = asked.read
 
     drafters = read("draft", _drafters, None)
-    lengths = read("gamma", of_kind(axis(1, _MOST_GAMMA)), None)
+    lengths = read("gamma", axis(1, _MOST_GAMMA), None)
     trees = read("tree", _trees, None)
-    temperature = read("temperature", of_kind(number(0, 100)), 0.0)
-    top_k = read("top_k", of_kind(whole(1)), None)
-    top_p = read("top_p", of_kind(number(0, 1, open_minimum=True)), None)
+    temperature = read("temperature", number(0, 100), 0.0)
+    top_k = read("top_k", whole(1), None)
+    top_p = read("top_p", number(0, 1, open_minimum=True), None)
     rule_name = read("rule", one_of(RULE_NAMES), "standard")
-    lenience = read("lenience", of_kind(number(0, 1, open_minimum=True)), 0.5)
+    lenience = read("lenience", number(0, 1, open_minimum=True), 0.5)
     candidates = read("candidates", one_of(CANDIDATES), "sampled")
-    tokens = read("tokens", of_kind(whole(1, 100_000)), 100)
-    seed = read("seed", of_kind(whole(0, 2**63 - 1)), 0)
-    most = read("limit", of_kind(whole(1)), None)
+    tokens = read("tokens", whole(1, 100_000), 100)
+    seed = read("seed", whole(0, 2**63 - 1), 0)
+    most = read("limit", whole(1), None)
     by = read("by", one_of(BY), "draft")
     prompts = read("prompts", lambda source: read_prompts(str(source), Place(parameter="prompts")), None)
     if given.get("draft") is None:
-        faults.append(Fault("expected a drafter, such as lookup or noise:0.1.", Place(parameter="draft")))
+        asked.fault("draft", "expected a drafter, such as lookup or noise:0.1.")
     for name, needs, why in (
         ("lenience", rule_name == "lenience", "it says nothing without the rule lenience"),
         ("top_k", temperature > 0, "it says nothing at temperature 0"),
@@ -142,20 +131,19 @@ def ask_measure(**given: Any) -> MeasureQuestion:
         ("candidates", temperature > 0, "at temperature 0 candidates are the most probable tokens"),
     ):
         if given.get(name) is not None and not needs:
-            faults.append(Fault(f"{why}.", Place(parameter=name)))
+            asked.fault(name, f"{why}.")
     lengths = lengths if lengths is not None else () if trees else (4,)
     chains = tuple(Shape(str(gamma), chain(gamma)) for gamma in lengths)
     # A tree that is a chain is the draft length of as many.
     shapes = tuple({tuple(shape.parents.tolist()): shape for shape in (*(trees or ()), *chains)}.values())
     if rule_name == "block" and not all(shape.is_chain for shape in shapes):
-        faults.append(Fault("block verification judges chains; leave trees out.", Place(parameter="rule")))
+        asked.fault("rule", "block verification judges chains; leave trees out.")
     model = read("model", lambda name: language_model(str(name)), None)
     if model is None and given.get("model") is None:
         model = language_model("toy")
     if model is not None and drafters is not None:
-        faults += _misfits(model, drafters)
-    if faults:
-        raise InputError(dict.fromkeys(faults))
+        asked.faults += _misfits(model, drafters)
+    asked.check()
     chosen = (read_prompts(None, Place(parameter="prompts")) if prompts is None else prompts)[:most]
     for prompt in chosen:
         if model is not None and len(model.tokens.of_prompt(prompt.text)) > MOST_PROMPT_TOKENS:
@@ -185,22 +173,6 @@ def _misfits(model: LanguageModel, drafters: tuple[Recipe, ...]) -> list[Fault]:
             message = f"{one.label} asks for layer {one.values[-1]:g}, and {model.name} has {layers}."
             found.append(Fault(message, Place(parameter="draft")))
     return found
-
-
-def of_kind(kind: Kind) -> Callable[[Any], Any]:
-    """Reads a value of a kind, or its text."""
-
-    def read(value: Any) -> Any:
-        found = value.tolist() if hasattr(value, "tolist") else value
-        if isinstance(found, str):
-            plain = plain_value(found)
-            found = found if plain is None else plain
-        try:
-            return kind.read(list(found) if isinstance(found, range | tuple) else found)
-        except ValueError as error:
-            raise ValueError(f"expected {error}, found {shown(found)}.") from None
-
-    return read
 
 
 def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:

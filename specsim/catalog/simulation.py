@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -11,12 +10,13 @@ from typing import Annotated, Any, get_args
 from specsim.acceptance.policies import LONGEST
 from specsim.catalog.acceptances import acceptance_alone
 from specsim.catalog.dump import document_of
+from specsim.catalog.given import Given
 from specsim.catalog.located import LocatedDict
 from specsim.catalog.strict_yaml import plain_value
 from specsim.catalog.validate import validate
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.specs.acceptance import Acceptance, ByContext, Classes, Published, Regimes, Simple
-from specsim.specs.fields import LONGEST_DRAFT, Kind, axis, number, whole
+from specsim.specs.fields import LONGEST_DRAFT, axis, number, whole
 from specsim.specs.ranked import TreeLength
 
 Stationary = Simple | Regimes | Classes
@@ -82,52 +82,38 @@ def ask_simulation(**given: Any) -> SimulationQuestion:
     Raises:
         InputError: With one fault for each option that is wrong.
     """
-    faults: list[Fault] = []
+    asked = Given(given)
+    read = asked.read
     remarks: list[str] = []
-
-    def read(name: str, reads: Callable[[Any], Any], default: Any) -> Any:
-        value = given.get(name)
-        if value is None:
-            return default
-        try:
-            return reads(value)
-        except ValueError as error:
-            faults.append(Fault(str(error), Place(parameter=name)))
-        except InputError as error:
-            faults.extend(error.faults)
-        return default
 
     policies = read("policy", _policies, ())
     question = SimulationQuestion(
         acceptance=read("acceptance", lambda value: stationary(value, remarks), None),
-        gamma=read("gamma", _of_kind(axis(0, _MOST_GAMMA)), (4,)),
-        rounds=read("rounds", _of_kind(whole(1000, MOST_ROUNDS)), 100_000),
-        seed=read("seed", _of_kind(whole(0, 2**63 - 1)), 0),
-        output_length=read("output_length", _of_kind(whole(1, MOST_TOKENS)), None),
-        batch_size=read("batch_size", _of_kind(axis(1, 100_000)), ()),
+        gamma=read("gamma", axis(0, _MOST_GAMMA), (4,)),
+        rounds=read("rounds", whole(1000, MOST_ROUNDS), 100_000),
+        seed=read("seed", whole(0, 2**63 - 1), 0),
+        output_length=read("output_length", whole(1, MOST_TOKENS), None),
+        batch_size=read("batch_size", axis(1, 100_000), ()),
         policies=policies,
-        draft_cost_ratio=read("draft_cost_ratio", _of_kind(number(0)), 0.0),
+        draft_cost_ratio=read("draft_cost_ratio", number(0), 0.0),
         remarks=(),
     )
     if given.get("acceptance") is None:
-        faults.append(Fault("expected an acceptance such as rate=0.8, or a YAML file.", Place(parameter="acceptance")))
+        asked.fault("acceptance", "expected an acceptance such as rate=0.8, or a YAML file.")
     said = {name for name, value in given.items() if value is not None}
     for name, other, what in (
         ("batch_size", "output_length", "batches of requests need the tokens of a request in --output-length"),
         ("draft_cost_ratio", "policy", "it says nothing without a policy"),
     ):
         if name in said and other not in said:
-            faults.append(Fault(f"{what}.", Place(parameter=name)))
+            asked.fault(name, f"{what}.")
     for name in ("gamma", "output_length"):
         if name in said and "policy" in said:
             hint = ", as in fixed:4" if name == "gamma" else ""
-            faults.append(Fault(f"a policy chooses draft lengths itself; leave one of the two out{hint}.",
-                                Place(parameter=name)))  # fmt: skip
+            asked.fault(name, f"a policy chooses draft lengths itself; leave one of the two out{hint}.")
     if "policy" in said and "draft_cost_ratio" not in said and policies:
-        message = (
-            "a policy needs what a draft costs: expected --draft-cost-ratio, one draft step / one plain target step."
-        )
-        faults.append(Fault(message, Place(parameter="policy")))
+        needed = "expected --draft-cost-ratio, one draft step / one plain target step"
+        asked.fault("policy", f"a policy needs what a draft costs: {needed}.")
     needs_chain = [policy for policy in policies if policy.name in DEFAULT_THRESHOLDS]
     if needs_chain and question.acceptance is not None and _by_position(question.acceptance):
         only = "exact only where acceptance does not depend on the position in the round"
@@ -135,10 +121,9 @@ def ask_simulation(**given: Any) -> SimulationQuestion:
             names = " and ".join(policy.name for policy in needs_chain)
             remarks.append(f"{names} are left out: they are {only}")
         else:
-            faults.append(Fault(f"{needs_chain[0].name} is {only}.", Place(parameter="policy")))
+            asked.fault("policy", f"{needs_chain[0].name} is {only}.")
         policies = tuple(policy for policy in policies if policy not in needs_chain)
-    if faults:
-        raise InputError(dict.fromkeys(faults))
+    asked.check()
     return replace(question, policies=policies, remarks=tuple(remarks))
 
 
@@ -186,22 +171,6 @@ def _by_position(acceptance: Stationary) -> bool:
     from specsim.acceptance import chain_of
 
     return chain_of(acceptance).positions > 1
-
-
-def _of_kind(kind: Kind) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        found = value.tolist() if hasattr(value, "tolist") else value
-        if isinstance(found, str):
-            plain = plain_value(found)
-            found = found if plain is None else plain
-            # 1e5 is a whole number to those who write it.
-            found = int(found) if isinstance(found, float) and found.is_integer() else found
-        try:
-            return kind.read(list(found) if isinstance(found, range | tuple) else found)
-        except ValueError as error:
-            raise ValueError(f"expected {error}, found {shown(found)}.") from None
-
-    return read
 
 
 def _policies(value: Any) -> tuple[Policy, ...]:

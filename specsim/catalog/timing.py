@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specsim.catalog.given import Given
 from specsim.catalog.language_models import LanguageModel, language_model
-from specsim.catalog.measuring import of_kind
-from specsim.errors import Fault, InputError, Place
 from specsim.specs.fields import axis, whole
 
 _MOST_BATCH, _MOST_WIDTH, _MOST_CONTEXT = 256, 4096, 32_768
@@ -44,28 +42,16 @@ def ask_timing(**given: Any) -> TimingQuestion:
     Raises:
         InputError: With one fault for each option that is wrong.
     """
-    faults: list[Fault] = []
+    asked = Given(given)
+    read = asked.read
 
-    def read(name: str, reads: Callable[[Any], Any], default: Any) -> Any:
-        value = given.get(name)
-        if value is None:
-            return default
-        try:
-            return reads(value)
-        except ValueError as error:
-            faults.append(Fault(str(error), Place(parameter=name)))
-        except InputError as error:
-            faults.extend(error.faults)
-        return default
-
-    batch = read("batch_size", of_kind(axis(1, _MOST_BATCH)), (1,))
-    width = read("width", of_kind(axis(1, _MOST_WIDTH)), (1, 2, 4, 8, 16, 32))
-    context = read("context_length", of_kind(axis(0, _MOST_CONTEXT)), (64, 512))
-    repeats = read("repeats", of_kind(whole(1, 10_000)), 9)
-    seed = read("seed", of_kind(whole(0, 2**63 - 1)), 0)
+    batch = read("batch_size", axis(1, _MOST_BATCH), (1,))
+    width = read("width", axis(1, _MOST_WIDTH), (1, 2, 4, 8, 16, 32))
+    context = read("context_length", axis(0, _MOST_CONTEXT), (64, 512))
+    repeats = read("repeats", whole(1, 10_000), 9)
+    seed = read("seed", whole(0, 2**63 - 1), 0)
     model = read("model", lambda name: language_model(str(name)), None)
-    if faults:
-        raise InputError(dict.fromkeys(faults))
+    asked.check()
     return TimingQuestion(model or language_model("toy"), batch, width, context, repeats, seed)
 
 

@@ -12,8 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from specsim.catalog.given import of_kind
 from specsim.catalog.journal import Journal, journal
-from specsim.catalog.measuring import MeasureQuestion, Shape, of_kind
+from specsim.catalog.measuring import MeasureQuestion, Shape
 from specsim.engine.clock import chosen_clock
 from specsim.errors import Fault, InputError, Place
 from specsim.reference.decoding import Examined
