@@ -442,7 +442,7 @@ FORMS = (
          "(gamma + 1) is tokens per round, as in length=2.5@3."),
         ({"o_log": "[2025-11-01 10:00:00] other, x: 3\n"}, ["o.log"], f"o.log, line 1: {FORMS}"),
         ({"o_log": "2025-11-01 10:00:00 other, x: 3\n"}, ["o.log"], f"o.log, line 1: {FORMS}"),
-        ({}, ["survival=0.7,0.5", "--regimes", "0"], "--regimes: expected a whole number of at least 1, found '0'."),
+        ({}, ["survival=0.7,0.5", "--regimes", "0"], "--regimes: expected a whole number of at least 1, found 0."),
         ({}, ["survival=0.7,0.5", "--source", "vlm"],
          "--source: unknown source 'vlm'. Nearest: vllm. Known: auto, counts, csv, vllm."),
     ],
