@@ -110,6 +110,7 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
+    render.check_apart(output=output, policy_table=policy_table, event_log=event_log)
     config = given.pop("config")
     options = {name: list(value) or None if isinstance(value, tuple) else value for name, value in given.items()}
     question = loads.capacity_question(config, **options)
@@ -121,9 +122,9 @@ def command(
     table = loads.capacity_rows(question, rows)
     seed = question.demand.simulation.seed
     if policy_table is not None:
-        render.deliver_with(loads.policy_table(rows).to_csv(), policy_table, question.document, seed)
+        render.deliver_with(loads.policy_table(rows).to_csv(), policy_table, question.document, seed, "policy_table")
     if event_log is not None:
-        render.deliver_with(loads.event_log(question, rows).to_csv(), event_log, question.document, seed)
+        render.deliver_with(loads.event_log(question, rows).to_csv(), event_log, question.document, seed, "event_log")
     if form == "csv":
         render.deliver_with(table.to_csv(), output, question.document, seed)
     elif form == "json":

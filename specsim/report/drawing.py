@@ -85,7 +85,7 @@ def draw_trees(table: Table, file: str) -> None:
     trees = [(title, read_shape(text)) for text, title in found.items() if text]
     if not trees:
         raise InputError(Fault("no row names a tree: there is nothing to draw.", place))
-    with whole_file(Path(file)) as out:
+    with whole_file(Path(file), "picture") as out:
         out.write(trees_svg([(title, tree) for title, tree in trees if isinstance(tree, Tree)]))
 
 
