@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypedDict, Unpack
 
+from specsim.catalog import library
 from specsim.catalog.capacity import CapacityQuestion, resolve_capacity
 from specsim.catalog.located import LocatedDict, LocatedList
 from specsim.catalog.options import served_document, split_draft
@@ -226,18 +227,31 @@ def _bounds(value: Any, option: str) -> LocatedDict:
 
 
 _NAMED_PRICE = re.compile(r"([^=]+)=(.+)")
+_PLAIN = re.compile(r"[-+.\w]+")
 
 
 def _prices(given: dict[str, Any]) -> LocatedDict:
+    """Prices by hardware: that without a name holds for what has none of its own."""
     place = Place(parameter="price")
     found = LocatedDict(place=place)
+    alone = list[str]()
     for entry in _several(given["price"]):
         match = _NAMED_PRICE.fullmatch(str(entry))
-        names = [match[1].strip()] if match else [str(card) for card in _several(given["hardware"])]
-        text = (match[2] if match else str(entry)).strip()
-        for name in names:
-            found[name] = text if "USD" in text else f"{text} USD/h"
-            found.places[name] = place
+        if match is None:
+            alone.append(str(entry))
+            continue
+        name = library.known_name("hardware", match[1].strip()) or match[1].strip()
+        if name in found:
+            _refuse(f"two prices of {name}; leave one of them out.", "price")
+        found[name] = match[2]
+    if len(alone) > 1:
+        _refuse(f"two prices of every accelerator, {' and '.join(alone[:2])}; name the accelerator, as in "
+                f"h100={alone[1]}.", "price")  # fmt: skip
+    for card in _several(given["hardware"]) if alone else ():
+        found.setdefault(library.known_name("hardware", str(card)) or str(card), alone[0])
+    for name, text in found.items():
+        # A number alone is meant in USD/h; what has a unit stays, to be judged as it was written.
+        found[name], found.places[name] = f"{text} USD/h" if _PLAIN.fullmatch(text.strip()) else text.strip(), place
     return found
 
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specsim.report.notes import of_accepted, of_cards
 from specsim.report.table import Table
 from specsim.serving.capacity import Plan, Task
+from specsim.serving.options import NO_DRAFTER
 from specsim.serving.policies import ByTable
 from specsim.serving.policy_tables import cells_of, regrets_of
 from specsim.serving.prices import HourlyPrice, price_of
 from specsim.serving.replica import Run
+from specsim.specs.acceptance import Published
 from specsim.specs.scenario import Scenario
 
 
@@ -138,7 +141,8 @@ PLAN_COLUMNS = (
                lambda r: r.plan.replicas or None),
     PlanColumn("accelerators", "", "of all replicas", lambda r: r.accelerators),
     PlanColumn("feasible", "", "whether all targets are met", lambda r: r.plan.feasible),
-    PlanColumn("limit", "", "what stands against it: memory, kv_cache, throughput or the latency that is too long",
+    PlanColumn("limit", "", "what stands against it: memory, kv_cache, position, throughput or the latency that is "
+               "too long",
                lambda r: r.plan.limit),
     PlanColumn("requests_per_second", "requests/s", "requests that are answered", _figure("requests_per_second")),
     PlanColumn("tokens_per_second", "tokens/s", "output tokens of all replicas", _figure("tokens_per_second")),
@@ -161,7 +165,7 @@ PLAN_COLUMNS = (
     PlanColumn("usd_per_million_tokens", "USD", "price of a million output tokens at this load",
                lambda r: r.usd_per_million_tokens),
     PlanColumn("best", "", "whether it is the cheapest that meets all targets, or has the fewest accelerators where a "
-               "price is not known", lambda r: r.best),
+               "price is not known; of those that leave out the fewest requests", lambda r: r.best),
     PlanColumn("seed", "", "of the simulation", lambda r: None),
     PlanColumn("method", "", "simulation, or steady_state for the quick answer",
                lambda r: "" if r.plan.figures is None else r.plan.figures.method),
@@ -190,8 +194,8 @@ PLAN_COLUMNS = (
     PlanColumn("kv_share", "", "share of the cache in use while at work", _extra("kv_share")),
     PlanColumn("preemptions_per_request", "", "how often a request loses its blocks and is read again",
                _extra("preemptions_per_request")),
-    PlanColumn("excluded_requests", "", "requests that fit on no replica and were left out, of all replications",
-               lambda r: None if r.plan.figures is None else r.plan.figures.left_out),
+    PlanColumn("excluded_requests", "", "requests that fit on no replica and are left out: of a trace, or of as many "
+               "as a replica is simulated with", lambda r: None if r.plan.cache.limit else r.plan.left_out),
     PlanColumn("joules_per_token", "J", "energy of an output token at the power on the card while a step runs",
                lambda r: r.joules_per_token),
     PlanColumn("quick_throughput_error", "", "quick answer / simulation - 1, tokens in a second",
@@ -215,11 +219,13 @@ def priced(plans: Sequence[Plan], scenarios: Sequence[Scenario], prices: Mapping
         return rows
     by_cost = all(rows[index].usd_per_hour is not None for index in feasible)
 
-    def worth(index: int) -> tuple[float, float]:
+    def worth(index: int) -> tuple[float, float, float]:
         row = rows[index]
         cost = row.usd_per_hour if by_cost else float(row.accelerators or 0)
         figures = row.plan.figures
-        return cost or 0.0, figures.latencies["end_to_end", "mean"] if figures is not None else np.inf
+        # What turns requests away is no better for being cheap.
+        longest = figures.latencies["end_to_end", "mean"] if figures is not None else np.inf
+        return row.plan.left_out_share, cost or 0.0, longest
 
     best = min(feasible, key=worth)
     return [PricedPlan(r.plan, r.scenario, r.price, index == best) for index, r in enumerate(rows)]
@@ -254,10 +260,15 @@ def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
     yield (f"engine: at most {engine.max_batch_size} requests and {engine.max_batch_tokens} tokens a step, "
            f"{engine.prefill} prefill, blocks of {engine.block_tokens}{cached}, requests to replicas "
            f"{'in turn' if engine.routing == 'round_robin' else 'at random'}")  # fmt: skip
+    for row in rows:
+        yield from _of_option(row, task)
     if engine.prefix_hit_share:
         yield "cached prefixes save time and no memory"
     for row in rows:
         yield row.price.basis
+    for row in rows:
+        if row.plan.figures is not None and row.plan.left_out_share:
+            yield f"{row.plan.option.drafter} {row.plan.option.policy.label}: {_left_out(row.plan)}"
     for row in rows:
         for name, error, most in (("tokens in a second", "throughput", 0.05), ("time per token", "tpot", 0.10)):
             found = _quick_error({"tpot": "time_per_output_token"}.get(error, error))(row)
@@ -271,6 +282,26 @@ def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
     if any(row.plan.option.policy.name in ("table", "adaptive") for row in rows):
         yield "a drafter that has paused catches up at no cost, and changing draft lengths costs nothing"
     yield "latency of the network and of tokenizers is not counted"
+
+
+def _of_option(row: PricedPlan, task: Task) -> Iterator[str]:
+    """What nobody published of the cards of an option, and where its acceptance comes from."""
+    draft, classes = row.scenario.drafts[0], task.workload.acceptances
+    yield from of_cards(row.scenario, draft)
+    # Requests whose class says it ask no drafter.
+    if row.plan.option.drafter == NO_DRAFTER or all(one is not None for one in classes):
+        return
+    middle = ""
+    if isinstance(draft.acceptance, Published):
+        middle = f"; planned with the middle, {draft.acceptance.typical.label}, alone"
+    yield from (told + middle for told in of_accepted(draft))
+
+
+def _left_out(plan: Plan) -> str:
+    """How many requests are left out, and why."""
+    most = plan.most_tokens
+    where = "positions of its models" if most >= plan.cache.max_positions else "tokens of its cache"
+    return f"{100 * plan.left_out_share:.3g}% of the requests do not fit in the {most:,} {where} and are left out"
 
 
 def _extrapolated(rows: Sequence[PricedPlan]) -> Iterator[str]:
@@ -291,8 +322,8 @@ def _infeasible(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
         )
         if limit == "memory":
             yield f"{what}: weights exceed a device by {-plan.cache.room_bytes / 1e9:.3g} GB"
-        elif limit == "kv_cache" or plan.figures is None:
-            yield f"{what}: the cache holds no request"
+        elif plan.figures is None:
+            yield f"{what}: {_left_out(plan)}"
         elif limit == "throughput":
             yield f"{what}: a replica carries at most {plan.saturation:.4g} requests/s"
         else:

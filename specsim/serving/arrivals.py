@@ -92,6 +92,8 @@ def sizes_of(lengths: tuple[GivenLengths | Requests, ...], shares: Array) -> Siz
     """The same laws as weighted pairs: a lattice of given laws, and parts of a trace."""
     found = []
     for index, (law, share) in enumerate(zip(lengths, shares, strict=True)):
+        if share == 0:
+            continue
         if isinstance(law, Requests):
             prompt, output, weight = _parts_of(law)
         else:

@@ -34,7 +34,6 @@ class Sample:
         met: Those of them that met all targets.
         run: Totals of the whole run, by name.
         time_at: Time at each batch and context, shape (B, S) [s].
-        left_out: Requests that fit on no replica.
     """
 
     latencies: Mapping[str, Array]
@@ -45,7 +44,6 @@ class Sample:
     met: int
     run: Mapping[str, float]
     time_at: Array
-    left_out: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,6 @@ class Figures:
         utilization: Share of time in which a replica is at work.
         extra: Further figures by the name of their column.
         time_at: Time at each batch and context, shape (B, S); of the quick answer at the mean context, in shares.
-        left_out: Requests that fit on no replica.
         method: ``simulation`` or ``steady_state``.
         stable: Whether the load can be carried at all.
     """
@@ -77,7 +74,6 @@ class Figures:
     extra: Mapping[str, float]
     method: str
     stable: bool = True
-    left_out: int = 0
     time_at: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def broken(self, targets: Targets) -> list[Statistic]:
@@ -91,7 +87,7 @@ class Figures:
         return [of for of, most in targets.given.items() if abs(self.latencies[of] - most) < known.get(of, 0.0)]
 
 
-def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: Targets, left_out: int) -> Sample:
+def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: Targets) -> Sample:
     """What is counted of a run: of a stationary load only what comes after its start."""
     requests, number = run.requests, len(run.requests)
     arrival, finish = requests.arrival_seconds, run.finish_seconds
@@ -133,7 +129,6 @@ def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: 
             "requests": float(number),
         },
         time_at=run.time_at,
-        left_out=left_out,
     )  # fmt: skip
 
 
@@ -172,7 +167,6 @@ def simulated_figures(samples: list[Sample], replicas: int, targets: Targets) ->
             "preemptions_per_request": total["preemptions"] / max(total["requests"], 1.0),
         },
         method="simulation",
-        left_out=sum(s.left_out for s in samples),
         time_at=np.sum([s.time_at for s in samples], axis=0),
     )
 
