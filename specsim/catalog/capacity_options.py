@@ -34,6 +34,7 @@ class CapacityOptions(TypedDict, total=False):
         max_gamma: The longest draft; 8.
         rate: Requests per second, Poisson; with a trace the rate that it is scaled to.
         users: Users of a closed loop, in place of a rate.
+        think_time: Mean pause of users between an answer and the next request, such as ``"20 s"``; none.
         trace: Path of a request trace, in place of a rate.
         speed: By how much a trace runs faster than it was recorded.
         duration: How much of a trace is taken, such as ``"600 s"``.
@@ -67,6 +68,7 @@ class CapacityOptions(TypedDict, total=False):
     max_gamma: Any
     rate: Any
     users: Any
+    think_time: Any
     trace: Any
     speed: Any
     duration: Any
@@ -164,6 +166,8 @@ def _load(given: dict[str, Any]) -> LocatedDict:
     if "users" in given and ("rate" in given or "trace" in given):
         _refuse("users wait for their answers, and no rate or trace says when they come; leave one of the two out.",
                 "users")  # fmt: skip
+    if "think_time" in given and "users" not in given:
+        _refuse("it says nothing without users.", "think_time")
     if "trace" in given:
         _put(load, "kind", "trace", "trace")
         _put(load, "file", str(given["trace"]), "trace")
@@ -179,6 +183,8 @@ def _load(given: dict[str, Any]) -> LocatedDict:
     if "users" in given:
         _put(load, "kind", "closed", "users")
         _put(load, "users", _value(given["users"]), "users")
+        if "think_time" in given:
+            _put(load, "think_time", _value(given["think_time"]), "think_time")
         return load
     if "rate" not in given:
         _refuse("expected requests per second, or a trace, or users.", "rate")
@@ -221,7 +227,9 @@ def _bounds(value: Any, option: str) -> LocatedDict:
         of, equals, time = part.partition("=")
         name, text = (of.strip(), time.strip()) if equals else ("p99", part.strip())
         if name not in ("mean", *SHARES):
-            _refuse(f"expected a time such as 40 ms for the p99, or p50=30 ms, found {shown(part.strip())}.", option)
+            known = ", ".join(("mean", *SHARES))
+            expected = f"a time such as 40 ms for the p99, or one of {known} with its time, as in p50=30 ms"
+            _refuse(f"expected {expected}; found {shown(part.strip())}.", option)
         found[name], found.places[name] = text, place
     return found
 

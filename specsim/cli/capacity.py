@@ -43,6 +43,7 @@ _DEMAND = (
     click.option("--max-gamma", metavar="N", help="The longest draft that is tried; default 8."),
     click.option("--rate", metavar="R", help="Requests per second, Poisson; a trace is scaled to it."),
     click.option("--users", metavar="N", help="Users who wait for each answer, in place of a rate."),
+    click.option("--think-time", metavar="TIME", help="Mean pause of users before they ask again; default 0 s."),
     click.option("--trace", metavar="FILE", help="Request trace: Azure, BurstGPT or Mooncake, in place of a rate."),
     click.option("--speed", metavar="X", help="By how much a trace runs faster than it was recorded."),
     click.option("--duration", metavar="TIME", help="How much of a trace is taken, such as 600s; default all."),

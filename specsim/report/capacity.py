@@ -122,7 +122,8 @@ def _quick_error(name: str) -> Callable[[PricedPlan], object]:
         if figures is None or quick is None or figures.method != "simulation":
             return None
         if name == "throughput":
-            return quick.tokens_per_second / figures.tokens_per_second - 1 if figures.tokens_per_second else None
+            answered = figures.answered_tokens_per_second
+            return quick.tokens_per_second / answered - 1 if answered else None
         return quick.latencies[name, "mean"] / figures.latencies[name, "mean"] - 1
 
     return read
@@ -144,8 +145,8 @@ PLAN_COLUMNS = (
     PlanColumn("limit", "", "what stands against it: memory, kv_cache, position, throughput or the latency that is "
                "too long",
                lambda r: r.plan.limit),
-    PlanColumn("requests_per_second", "requests/s", "requests that are answered", _figure("requests_per_second")),
-    PlanColumn("tokens_per_second", "tokens/s", "output tokens of all replicas", _figure("tokens_per_second")),
+    PlanColumn("requests_per_second", "requests/s", "requests that are answered: those that come, where they do not wait for answers", _figure("requests_per_second")),
+    PlanColumn("tokens_per_second", "tokens/s", "output tokens of these", _figure("tokens_per_second")),
     PlanColumn("tokens_per_second_per_accelerator", "tokens/s", "the same of one accelerator", _per_accelerator),
     PlanColumn("mean_batch_size", "", "requests in flight on a replica while it is at work",
                _figure("mean_batch_size")),
@@ -270,14 +271,17 @@ def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
         if row.plan.figures is not None and row.plan.left_out_share:
             yield f"{row.plan.option.drafter} {row.plan.option.policy.label}: {_left_out(row.plan)}"
     for row in rows:
+        option, short = row.plan.option, _short(row, task)
+        if short:
+            yield f"{option.drafter} {option.policy.label}: {short}"
         for name, error, most in (("tokens in a second", "throughput", 0.05), ("time per token", "tpot", 0.10)):
             found = _quick_error({"tpot": "time_per_output_token"}.get(error, error))(row)
-            if isinstance(found, float) and abs(found) > most:
-                yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: the quick answer to {name} is off "
+            if not short and isinstance(found, float) and abs(found) > most:
+                yield (f"{option.drafter} {option.policy.label}: the quick answer to {name} is off "
                        f"by {found:+.0%}, where simulation shows what bursts and prompts do")  # fmt: skip
         if row.plan.unsure:
             close = ", ".join(f"{name} {of}" for name, of in row.plan.unsure)
-            yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: {close} within the interval of the "
+            yield (f"{option.drafter} {option.policy.label}: {close} within the interval of the "
                    "simulation; more requests or replications would tell")  # fmt: skip
     if any(row.plan.option.policy.name in ("table", "adaptive") for row in rows):
         yield "a drafter that has paused catches up at no cost, and changing draft lengths costs nothing"
@@ -295,6 +299,23 @@ def _of_option(row: PricedPlan, task: Task) -> Iterator[str]:
     if isinstance(draft.acceptance, Published):
         middle = f"; planned with the middle, {draft.acceptance.typical.label}, alone"
     yield from (told + middle for told in of_accepted(draft))
+
+
+_LONG = 10
+"""Arrivals that last for fewer mean answers than this see mostly a batch that is still filling."""
+
+
+def _short(row: PricedPlan, task: Task) -> str:
+    """That a simulation of a steady load was too short to be trusted, or nothing."""
+    figures = row.plan.figures
+    if figures is None or task.workload.trace is not None or figures.method != "simulation":
+        return ""
+    answer = figures.latencies["end_to_end", "mean"]
+    if not figures.seconds < _LONG * answer:
+        return ""
+    enough = -(-int(task.simulation.requests * _LONG * answer / max(figures.seconds, 1e-9)) // 1000) * 1000
+    times = f"arrivals last {figures.seconds:.3g} s and an answer {answer:.3g} s"
+    return f"{times}: the batch is still filling, which makes latencies too short; {enough:,} requests would tell"
 
 
 def _left_out(plan: Plan) -> str:

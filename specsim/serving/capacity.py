@@ -14,7 +14,7 @@ from specsim.serving.profile import Profile, profile_of
 from specsim.serving.replica import Replica, Run
 from specsim.serving.requests import Array
 from specsim.serving.simulator import simulate
-from specsim.serving.steady_state import steady_state
+from specsim.serving.steady_state import closed_rate, steady_state
 from specsim.serving.workload import Workload
 from specsim.specs.workload import Closed, Engine, PolicyRules, Simulation, Targets, TraceLoad
 
@@ -111,8 +111,13 @@ def simulated(job: Job, *, log: bool = False) -> Run:
     task = job.task
     requests = task.workload.drawn(job.replicas, job.replication, task.simulation, task.engine)
     generator = np.random.default_rng([task.simulation.seed, job.replication, 2])
-    load = task.workload.load
-    think = load.think_time_seconds if isinstance(load, Closed) else None
+    load, think = task.workload.load, None
+    if isinstance(load, Closed):
+        think = load.think_time_seconds
+        # The first questions spread over the time from one to the next: users who ask at once would stay in step.
+        users = load.users / job.replicas
+        known = profile_of(job.replica, task.workload.sizes)
+        requests = requests.at(requests.arrival_seconds * (users / closed_rate(known, users, think)))
     return simulate(job.replica, requests, generator, think_seconds=think, log=log)
 
 
@@ -165,7 +170,7 @@ def plans(options: Sequence[Option], task: Task, mapped: Mapped = map) -> list[P
         samples = iter(list(mapped(run_job, jobs)))
         for index, (_, replicas, _) in waves:
             each = [next(samples) for _ in range(task.replications(replicas))]
-            advance(index, simulated_figures(each, replicas, task.targets))
+            advance(index, simulated_figures(each, replicas, wanted[index][2].workload))
     return [plan for plan in found if plan is not None]
 
 

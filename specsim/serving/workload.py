@@ -87,6 +87,11 @@ class Workload:
         return requests.where(requests.prompt_tokens + requests.output_tokens <= self.most_tokens)
 
     @property
+    def mean_output(self) -> float:
+        """Mean output of the requests that fit [tokens]."""
+        return float(self.sizes.mean(self.sizes.output_tokens))
+
+    @property
     def of_classes(self) -> Array:
         """Share of each class among what is drawn: a trace is one class."""
         return np.ones(1) if self.trace is not None else self.shares
@@ -97,7 +102,7 @@ class Workload:
         return self._typical.longest
 
     def drawn(self, replicas: int, replication: int, simulation: Simulation, engine: Engine) -> Requests:
-        """Requests of one replica of some, but those that fit on none."""
+        """Requests of one replica of some, but those that fit on none; first ones of closed loops in [0, 1)."""
         generator = np.random.default_rng([simulation.seed, replication, 1])
         if self.trace is not None or isinstance(self.load, TraceLoad):
             trace = self.trace if self.trace is not None else _NOTHING
@@ -108,7 +113,7 @@ class Workload:
             found = draw_sizes(self.lengths, self.shares, number, generator)
             # A request that fits nowhere is answered at once, and another one is asked in its place.
             kept = self._fitting(found)
-            return kept.at(closed_starts(self.load, users, len(kept), generator))
+            return kept.at(closed_starts(users, len(kept), generator))
         times = arrival_times(self.load, number * replicas, generator)
         found = draw_sizes(self.lengths, self.shares, number * replicas, generator).at(times)
         return _routed(self._fitting(found), replicas, replication, engine, generator)

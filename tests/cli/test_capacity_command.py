@@ -232,6 +232,29 @@ def test_users_who_wait_make_their_own_rate(run):
     assert float(row["quick_throughput_error"]) == pytest.approx(0, abs=0.1)
 
 
+def test_users_do_not_stay_in_step(run):
+    """Prompts that all came in one step for ever took 13 times as long as those that come one by one."""
+    asked = (*LLAMA, "--users", 16, "--prompt", 500, "--output-length", 200, *SMALL, "--format", "csv")
+    row = rows(run(*asked)[1])[0]
+    assert float(row["ttft_mean_ms"]) < 30
+    slow = rows(run(*asked, "--think-time", "10s")[1])[0]
+    # Users = rate x (think time + answer).
+    assert float(slow["requests_per_second"]) == pytest.approx(16 / (10 + float(slow["e2e_mean_ms"]) / 1e3), rel=0.1)
+
+
+def test_throughput_is_what_the_load_offers_and_a_short_run_says_that_it_is_short(run):
+    asked = (*LLAMA, "--rate", 20, "--prompt", 1000, "--output-length", 300, "--replications", 2)
+    for requests in (300, 3000):
+        row = rows(run(*asked, "--requests", requests, "--format", "csv")[1])[0]
+        assert float(row["tokens_per_second"]) == pytest.approx(6000)
+        assert float(row["usd_per_million_tokens"]) == pytest.approx(3.85 / (6000 * 3600) * 1e6)
+    _, out, _ = run(*asked, "--requests", 300)
+    assert "the batch is still filling, which makes latencies too short; 2,000 requests would tell" in out
+    assert "off by" not in out
+    _, out, _ = run(*asked, "--requests", 3000)
+    assert "still filling" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -249,7 +272,8 @@ def test_users_who_wait_make_their_own_rate(run):
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "40"],
          '--tpot: expected a duration with its unit, such as "0.5 ms"; known units are s, ms, us, ns, found \'40\'.'),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "p98=4ms"],
-         "--tpot: expected a time such as 40 ms for the p99, or p50=30 ms, found 'p98=4ms'."),
+         "--tpot: expected a time such as 40 ms for the p99, or one of mean, p50, p90, p95, p99 with its time, as in "
+         "p50=30 ms; found 'p98=4ms'."),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--price", "nan"],
          '--price: expected a price with its unit, such as "3.29 USD/h", found \'nan USD/h\'.'),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "tabel"],
@@ -268,6 +292,7 @@ def test_users_who_wait_make_their_own_rate(run):
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--max-batch-tokens", "100"],
          "--max-batch-tokens: Every request in flight takes one: more than max_batch_size, 256, are needed if prompts "
          "are to be read."),
+        ([*ASKED, "--think-time", "2s"], "--think-time: it says nothing without users."),
         ([*ASKED, "--price", "a100=2"],
          "--price: no option runs on 'a100-80-sxm', so that its price says nothing. "),
         ([*ASKED, "--price", "h100=2", "--price", "h100-sxm5=3"],
@@ -282,7 +307,8 @@ def test_users_who_wait_make_their_own_rate(run):
          "--policy: fixed:4 is longer than the longest draft, max_gamma 2."),
         ([*ASKED, "--draft", "llama-9", "--policy", "off"],
          "--draft: no model, draft head or drafter is called 'llama-9'. "),
-        ([*ASKED, "--draft", "llama-3.2-1b:rate=8", "--policy", "off"], "--draft: expected a number from 0 to 1, found 8.0."),
+        ([*ASKED, "--draft", "llama-3.2-1b:rate=8", "--policy", "off"],
+         "--draft: expected a number from 0 to 1, found 8.0."),
         (["--config", "coding-assistant", "--rate", "3"], "--rate: the file says what is asked; leave this out."),
         (["--config", "no-such-thing"],
          "--config: no question about capacity is called 'no-such-thing'. Known: coding-assistant."),
@@ -334,10 +360,11 @@ target: llama-3-8b
          "separate, found 'both'."),
         ("load:", "classes: {chat: {request_share: 0.5}}\nload:", "question.yaml, line 3, classes.chat.request_share: "
          "Shares of all classes sum to 1, found 0.5."),
-        ("load:", "simulation: {warm_up_share: 1}\nload:", "question.yaml, line 3, simulation.warm_up_share: expected a "
-         "number from 0 to 0.9, found 1."),
+        ("load:", "simulation: {warm_up_share: 1}\nload:", "question.yaml, line 3, simulation.warm_up_share: expected "
+         "a number from 0 to 0.9, found 1."),
         ("load:", "prices: {a100: 2 USD/h}\nload:", "question.yaml, line 3, prices.a100: no option runs on 'a100'"),
-        ("draft: [none", "policy: off, draft: [none, {model: llama-9}", "question.yaml, line 6, options.draft[1]: no model, draft "
+        ("draft: [none", "policy: off, draft: [none, {model: llama-9}",
+         "question.yaml, line 6, options.draft[1]: no model, draft "
          "head or drafter is called 'llama-9'. "),
         ("kind: capacity", "kind: sweep", "question.yaml, line 2, kind: expected kind capacity, found 'sweep'."),
     ],
