@@ -211,7 +211,8 @@ def _workload(
         place, field = place_of(written, (*path, "file"))
         at = (folder or Path()) / file
         if not at.is_file():
-            raise InputError(Fault(f"no such file: {shown(file, 200)}.", place, field))
+            wrong = "expected a file, found the folder" if at.is_dir() else "no such file:"
+            raise InputError(Fault(f"{wrong} {shown(file, 200)}.", place, field))
         found = read_trace(at, layout, place, field)
         notes.extend(found.notes)
         hashes[file] = hashlib.sha256(at.read_bytes()).hexdigest()
@@ -260,6 +261,10 @@ def _scenarios(
         ])  # fmt: skip
     if "target" not in written:
         raise InputError(Fault("this field is missing.", *place_of(written, ("target",))))
+    costs = written.get("costs")
+    if isinstance(costs, LocatedDict) and "plain_step" in costs and "plain_step_at" not in costs:
+        message = "a load has no batch and context of its own; say at which it was measured, as in 7.1@1,512."
+        raise InputError(Fault(message, *place_of(written, ("costs", "plain_step"))))
     policies = tuple(_policies(written, options, demand))
     drafts = _entries(options, "draft") or [(NO_DRAFTER, options.place, "options.draft")]
     if any(policy.name == "off" for policy in policies) and all(draft != NO_DRAFTER for draft, _, _ in drafts):

@@ -127,6 +127,8 @@ def command(
     if event_log is not None:
         render.deliver_with(loads.event_log(question, rows).to_csv(), event_log, question.document, seed, "event_log")
     if form == "csv":
+        # The other forms have a place for what a trace had to leave out.
+        render.remarks(question.notes, quiet)
         render.deliver_with(table.to_csv(), output, question.document, seed)
     elif form == "json":
         render.deliver([table.to_json()], output)

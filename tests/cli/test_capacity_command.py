@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -169,6 +170,37 @@ def test_targets_that_cannot_be_met_say_by_which_limit(run):
     assert "weights exceed a device by" in out
 
 
+def test_all_targets_that_cannot_be_met_are_named_and_nothing_is_paid_for(run):
+    asked = (*LLAMA, *LOAD[:6], "--tpot", "2ms", "--ttft", "1ms", "--policy", "off", "--quick")
+    _, out, _ = run(*asked)
+    told = out.partition("Does not fit: ")[2]
+    assert "time_to_first_token p99 is" in told
+    assert "time_per_output_token p99 is" in told
+    row = rows(run(*asked, "--format", "csv")[1])[0]
+    assert (row["feasible"], row["usd_per_hour"], row["usd_per_million_tokens"]) == ("false", "", "")
+
+
+def test_failed_requests_of_a_trace_are_named_in_every_form(run, tmp_path):
+    path = tmp_path / "failed.csv"
+    lines = [f"{i},a,500,{0 if i % 7 == 0 else 40},540,x" for i in range(70)]
+    path.write_text("\n".join(["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type", *lines]))
+    said = "10 of 70 requests of failed.csv without output left out, the first in line 2"
+    _, out, err = run(*LLAMA, "--trace", path, "--quick", "--format", "csv")
+    assert said in err
+    assert said not in out
+    for form in ("table", "json"):
+        _, out, err = run(*LLAMA, "--trace", path, "--quick", "--format", form)
+        assert (said in out, err) == (True, "")
+
+
+def test_a_packed_trace_is_told_to_be_unpacked(run, tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress(TRACE.read_bytes()))
+    code, out, err = run(*LLAMA, "--trace", path)
+    assert (code, out) == (2, "")
+    assert "is no text in UTF-8; unpack it first." in err
+
+
 def long_trace(path, requests=60):
     """Every fifth prompt is longer than the 8192 positions of Llama-3-8B."""
     lines = ["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"]
@@ -292,6 +324,9 @@ def test_throughput_is_what_the_load_offers_and_a_short_run_says_that_it_is_shor
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--max-batch-tokens", "100"],
          "--max-batch-tokens: Every request in flight takes one: more than max_batch_size, 256, are needed if prompts "
          "are to be read."),
+        ([*ASKED, "--plain-step-ms", "5"],
+         "--plain-step-ms: a load has no batch and context of its own; say at which it was measured, as in 7.1@1,512."),
+        ([*LLAMA, "--trace", "."], "--trace: expected a file, found the folder '.'."),
         ([*ASKED, "--think-time", "2s"], "--think-time: it says nothing without users."),
         ([*ASKED, "--price", "a100=2"],
          "--price: no option runs on 'a100-80-sxm', so that its price says nothing. "),
