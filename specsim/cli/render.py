@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -133,10 +134,11 @@ def check_apart(**outputs: str | None) -> None:
     Raises:
         InputError: If they do.
     """
-    taken = dict[Path, str]()
+    taken = dict[str, str]()
     for option, output in outputs.items():
         for name in (output, f"{output}.json") if output else ():
-            path = Path(name).resolve()
+            # Unlike Path.resolve, this bears links that lead in a circle; writing names them.
+            path = os.path.realpath(name)
             if taken.setdefault(path, option) != option:
                 other = f"--{taken[path].replace('_', '-')}"
                 raise InputError(Fault(f"{other} writes {shown(name, 200)} as well.", Place(parameter=option)))
