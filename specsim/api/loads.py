@@ -14,7 +14,8 @@ from specsim.catalog import library
 from specsim.catalog.capacity import CapacityQuestion, read_capacity, without_simulation
 from specsim.catalog.capacity_options import CapacityOptions, ask_capacity
 from specsim.errors import Fault, InputError, Place
-from specsim.report.capacity import PricedPlan, events_table, plans_table, policy_rows, priced
+from specsim.report.capacity import PricedPlan, plans_table, priced
+from specsim.report.capacity_files import events_table, policy_rows
 from specsim.report.table import Table
 from specsim.serving.capacity import Mapped, first_run, plans
 

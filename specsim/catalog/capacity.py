@@ -22,7 +22,7 @@ from specsim.catalog.validate import validate, written_fields
 from specsim.errors import Fault, InputError, Place, nearest, shown
 from specsim.planning.sweep import questions
 from specsim.serving.capacity import Task
-from specsim.serving.options import POLICIES, Option, PolicyName
+from specsim.serving.options import NO_DRAFTER, POLICIES, Option, PolicyName
 from specsim.serving.requests import Requests
 from specsim.serving.workload import Workload
 from specsim.specs.acceptance import typical_of
@@ -37,7 +37,6 @@ _OF_SCENARIO = ("target", "runtime", "node", "costs")
 _HEAD = ("format", "kind", "name", "options")
 _OPTIONS = ("hardware", "tensor_parallel", "draft", "policy")
 DEFAULT_POLICIES = ("off", "fixed", "table")
-NO_DRAFTER = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +83,10 @@ def resolve_capacity(written: LocatedDict, folder: Path | None = None) -> Capaci
     remarks: list[str] = []
     demand = _demand(written, folder, remarks)
     workload, notes, hashes = _workload(demand, written, folder)
-    options, scenarios = list[Option](), list[Scenario]()
-    for scenario, policies in _scenarios(written, demand, folder, remarks):
+    options, scenarios, called = list[Option](), list[Scenario](), dict[str, str]()
+    for card, scenario, policies in _scenarios(written, demand, folder, remarks):
+        if scenario.hardware is not None:
+            called[str(card)] = scenario.hardware.name
         question = questions(scenario)[0]
         drafter = question.draft.label
         for policy in policies:
@@ -100,6 +101,7 @@ def resolve_capacity(written: LocatedDict, folder: Path | None = None) -> Capaci
                 off = drafter == NO_DRAFTER
                 options.append(Option(question, drafter, PolicyName("off") if off else policy, devices + apart))
                 scenarios.append(scenario)
+    demand = replace(demand, prices=_named(demand.prices, called, written))
     task = Task(workload, demand.targets, demand.engine, demand.simulation, demand.policies)
     document = {
         "format": 1,
@@ -161,13 +163,6 @@ def _demand(written: LocatedDict, folder: Path | None, remarks: list[str]) -> De
                         faults.extend(error.faults)
                 filled[key] = entry
         document["classes"] = filled
-    prices = document.get("prices")
-    if isinstance(prices, LocatedDict):
-        named = LocatedDict({}, prices.place)
-        for key, value in prices.items():
-            catalogued = library.known_name("hardware", str(key)) or str(key)
-            named[catalogued], named.places[catalogued] = value, prices.places.get(key, prices.place)
-        document["prices"] = named
     try:
         demand = validate(Demand, document)
     except InputError as error:
@@ -175,6 +170,23 @@ def _demand(written: LocatedDict, folder: Path | None, remarks: list[str]) -> De
     if faults:
         raise InputError(faults)
     return demand
+
+
+def _named(prices: dict[str, float], called: dict[str, str], written: LocatedDict) -> dict[str, float]:
+    """Prices by the names of the accelerators that are chosen among; ``called`` has these as they were asked for."""
+    found, faults = dict[str, float](), list[Fault]()
+    for key, price in prices.items():
+        name = called.get(key) or library.known_name("hardware", key) or key
+        place = place_of(written, ("prices", key))
+        if name not in called.values():
+            among = nearest(key, [*dict.fromkeys(called.values())], list_all_up_to=12)
+            faults.append(Fault(f"no option runs on {shown(key)}, so that its price says nothing. {among}", *place))
+        elif name in found:
+            faults.append(Fault(f"a second price of {name}; leave one of the two out.", *place))
+        found[name] = price
+    if faults:
+        raise InputError(faults)
+    return found
 
 
 def _spelled_lengths(lengths: Any) -> Any:
@@ -199,7 +211,8 @@ def _workload(
         place, field = place_of(written, (*path, "file"))
         at = (folder or Path()) / file
         if not at.is_file():
-            raise InputError(Fault(f"no such file: {shown(file, 200)}.", place, field))
+            wrong = "expected a file, found the folder" if at.is_dir() else "no such file:"
+            raise InputError(Fault(f"{wrong} {shown(file, 200)}.", place, field))
         found = read_trace(at, layout, place, field)
         notes.extend(found.notes)
         hashes[file] = hashlib.sha256(at.read_bytes()).hexdigest()
@@ -234,8 +247,8 @@ _NO_LENGTHS = Requests(np.zeros(1), np.ones(1, dtype=np.int64), np.ones(1, dtype
 
 def _scenarios(
     written: LocatedDict, demand: Demand, folder: Path | None, remarks: list[str]
-) -> Iterator[tuple[Scenario, tuple[PolicyName, ...]]]:
-    """Every hardware, layout and drafter as a scenario, with the policies that are asked for."""
+) -> Iterator[tuple[Any, Scenario, tuple[PolicyName, ...]]]:
+    """Every hardware as it was asked for, with each layout and drafter on it as a scenario, and its policies."""
     options = written.get("options")
     if not isinstance(options, LocatedDict):
         message = "expected a mapping with hardware, and tensor_parallel, draft and policy if wanted"
@@ -248,7 +261,11 @@ def _scenarios(
         ])  # fmt: skip
     if "target" not in written:
         raise InputError(Fault("this field is missing.", *place_of(written, ("target",))))
-    policies = tuple(_policies(written, options))
+    costs = written.get("costs")
+    if isinstance(costs, LocatedDict) and "plain_step" in costs and "plain_step_at" not in costs:
+        message = "a load has no batch and context of its own; say at which it was measured, as in 7.1@1,512."
+        raise InputError(Fault(message, *place_of(written, ("costs", "plain_step"))))
+    policies = tuple(_policies(written, options, demand))
     drafts = _entries(options, "draft") or [(NO_DRAFTER, options.place, "options.draft")]
     if any(policy.name == "off" for policy in policies) and all(draft != NO_DRAFTER for draft, _, _ in drafts):
         drafts.insert(0, (NO_DRAFTER, options.place, "options.draft"))
@@ -259,11 +276,10 @@ def _scenarios(
     for (card, card_at, _), parallel, (draft, draft_at, draft_path) in itertools.product(
         hardware, _parallels(written, options), drafts
     ):
-        if draft != NO_DRAFTER and not with_drafts:
-            continue
         scenario = _scenario(written, card, card_at, parallel, draft, draft_at, draft_path, demand, folder, remarks)
         _check_modelled(scenario, written)
-        yield scenario, (PolicyName("off"),) if draft == NO_DRAFTER else with_drafts
+        if draft == NO_DRAFTER or with_drafts:
+            yield card, scenario, (PolicyName("off"),) if draft == NO_DRAFTER else with_drafts
 
 
 def _entries(options: LocatedDict, field: str) -> list[tuple[Any, Place, str]]:
@@ -291,22 +307,27 @@ def _parallels(written: LocatedDict, options: LocatedDict) -> list[tuple[int, Pl
     return [(number, place) for number in found]
 
 
-def _policies(written: LocatedDict, options: LocatedDict) -> Iterator[PolicyName]:
+def _policies(written: LocatedDict, options: LocatedDict, demand: Demand) -> Iterator[PolicyName]:
     entries = _entries(options, "policy") or [(name, Place(), "") for name in DEFAULT_POLICIES]
+    drafted = any(draft != NO_DRAFTER for draft, _, _ in _entries(options, "draft"))
+    longest = demand.policies.max_gamma if "max_gamma" in written.get("policies", ()) else LONGEST_DRAFT
     for entry, place, path in entries:
         name, colon, number = entry.partition(":") if isinstance(entry, str) else ("", "", "")
         if name not in POLICIES:
             raise InputError(Fault(f"unknown policy {shown(entry)}. {nearest(entry, POLICIES)}", place, path))
-        if not colon:
-            yield PolicyName(name)
-            continue
+        gamma = None
         try:
-            gamma = whole(0, LONGEST_DRAFT).read(plain_value(number))
-            if name != "fixed":
+            if colon:
+                gamma = whole(0, LONGEST_DRAFT).read(plain_value(number))
+            if colon and name != "fixed":
                 raise ValueError
         except ValueError:
             message = f"only fixed takes a draft length, as in fixed:4; found {shown(entry)}."
             raise InputError(Fault(message, place, path)) from None
+        if path and name != "off" and not drafted:
+            raise InputError(Fault(f"{shown(entry)} says nothing without a drafter.", place, path))
+        if gamma is not None and gamma > longest:
+            raise InputError(Fault(f"{entry} is longer than the longest draft, max_gamma {longest}.", place, path))
         yield PolicyName(name, gamma)
 
 

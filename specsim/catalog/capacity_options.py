@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypedDict, Unpack
 
+from specsim.catalog import library
 from specsim.catalog.capacity import CapacityQuestion, resolve_capacity
 from specsim.catalog.located import LocatedDict, LocatedList
 from specsim.catalog.options import served_document, split_draft
@@ -33,6 +34,7 @@ class CapacityOptions(TypedDict, total=False):
         max_gamma: The longest draft; 8.
         rate: Requests per second, Poisson; with a trace the rate that it is scaled to.
         users: Users of a closed loop, in place of a rate.
+        think_time: Mean pause of users between an answer and the next request, such as ``"20 s"``; none.
         trace: Path of a request trace, in place of a rate.
         speed: By how much a trace runs faster than it was recorded.
         duration: How much of a trace is taken, such as ``"600 s"``.
@@ -66,6 +68,7 @@ class CapacityOptions(TypedDict, total=False):
     max_gamma: Any
     rate: Any
     users: Any
+    think_time: Any
     trace: Any
     speed: Any
     duration: Any
@@ -163,6 +166,8 @@ def _load(given: dict[str, Any]) -> LocatedDict:
     if "users" in given and ("rate" in given or "trace" in given):
         _refuse("users wait for their answers, and no rate or trace says when they come; leave one of the two out.",
                 "users")  # fmt: skip
+    if "think_time" in given and "users" not in given:
+        _refuse("it says nothing without users.", "think_time")
     if "trace" in given:
         _put(load, "kind", "trace", "trace")
         _put(load, "file", str(given["trace"]), "trace")
@@ -178,6 +183,8 @@ def _load(given: dict[str, Any]) -> LocatedDict:
     if "users" in given:
         _put(load, "kind", "closed", "users")
         _put(load, "users", _value(given["users"]), "users")
+        if "think_time" in given:
+            _put(load, "think_time", _value(given["think_time"]), "think_time")
         return load
     if "rate" not in given:
         _refuse("expected requests per second, or a trace, or users.", "rate")
@@ -220,24 +227,39 @@ def _bounds(value: Any, option: str) -> LocatedDict:
         of, equals, time = part.partition("=")
         name, text = (of.strip(), time.strip()) if equals else ("p99", part.strip())
         if name not in ("mean", *SHARES):
-            _refuse(f"expected a time such as 40 ms for the p99, or p50=30 ms, found {shown(part.strip())}.", option)
+            known = ", ".join(("mean", *SHARES))
+            expected = f"a time such as 40 ms for the p99, or one of {known} with its time, as in p50=30 ms"
+            _refuse(f"expected {expected}; found {shown(part.strip())}.", option)
         found[name], found.places[name] = text, place
     return found
 
 
 _NAMED_PRICE = re.compile(r"([^=]+)=(.+)")
+_PLAIN = re.compile(r"[-+.\w]+")
 
 
 def _prices(given: dict[str, Any]) -> LocatedDict:
+    """Prices by hardware: that without a name holds for what has none of its own."""
     place = Place(parameter="price")
     found = LocatedDict(place=place)
+    alone = list[str]()
     for entry in _several(given["price"]):
         match = _NAMED_PRICE.fullmatch(str(entry))
-        names = [match[1].strip()] if match else [str(card) for card in _several(given["hardware"])]
-        text = (match[2] if match else str(entry)).strip()
-        for name in names:
-            found[name] = text if "USD" in text else f"{text} USD/h"
-            found.places[name] = place
+        if match is None:
+            alone.append(str(entry))
+            continue
+        name = library.known_name("hardware", match[1].strip()) or match[1].strip()
+        if name in found:
+            _refuse(f"two prices of {name}; leave one of them out.", "price")
+        found[name] = match[2]
+    if len(alone) > 1:
+        _refuse(f"two prices of every accelerator, {' and '.join(alone[:2])}; name the accelerator, as in "
+                f"h100={alone[1]}.", "price")  # fmt: skip
+    for card in _several(given["hardware"]) if alone else ():
+        found.setdefault(library.known_name("hardware", str(card)) or str(card), alone[0])
+    for name, text in found.items():
+        # A number alone is meant in USD/h; what has a unit stays, to be judged as it was written.
+        found[name], found.places[name] = f"{text} USD/h" if _PLAIN.fullmatch(text.strip()) else text.strip(), place
     return found
 
 

@@ -42,6 +42,8 @@ class Trace:
     notes: tuple[str, ...]
 
 
+_PACKED = dict.fromkeys((".gz", ".zip", ".zst", ".xz", ".bz2"), "; unpack it first")
+
 Row = tuple[int, float, int, int]
 """Line, time [s], prompt and output."""
 
@@ -64,7 +66,7 @@ def read_trace(path: Path, layout: str, place: Place, field: str = "file") -> Tr
             file.seek(0)
             found = list(_rows(file, head, layout, path, place, field))
     except UnicodeDecodeError:
-        raise InputError(Fault(f"{path} is no text in UTF-8.", place, field)) from None
+        raise InputError(Fault(f"{path} is no text in UTF-8{_PACKED.get(path.suffix, '')}.", place, field)) from None
     except OSError as error:
         raise InputError(Fault(f"cannot read {path}: {error.strerror}.", place, field)) from None
     if not found:

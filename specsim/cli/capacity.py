@@ -43,6 +43,7 @@ _DEMAND = (
     click.option("--max-gamma", metavar="N", help="The longest draft that is tried; default 8."),
     click.option("--rate", metavar="R", help="Requests per second, Poisson; a trace is scaled to it."),
     click.option("--users", metavar="N", help="Users who wait for each answer, in place of a rate."),
+    click.option("--think-time", metavar="TIME", help="Mean pause of users before they ask again; default 0 s."),
     click.option("--trace", metavar="FILE", help="Request trace: Azure, BurstGPT or Mooncake, in place of a rate."),
     click.option("--speed", metavar="X", help="By how much a trace runs faster than it was recorded."),
     click.option("--duration", metavar="TIME", help="How much of a trace is taken, such as 600s; default all."),
@@ -110,6 +111,7 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
+    render.check_apart(output=output, policy_table=policy_table, event_log=event_log)
     config = given.pop("config")
     options = {name: list(value) or None if isinstance(value, tuple) else value for name, value in given.items()}
     question = loads.capacity_question(config, **options)
@@ -121,10 +123,12 @@ def command(
     table = loads.capacity_rows(question, rows)
     seed = question.demand.simulation.seed
     if policy_table is not None:
-        render.deliver_with(loads.policy_table(rows).to_csv(), policy_table, question.document, seed)
+        render.deliver_with(loads.policy_table(rows).to_csv(), policy_table, question.document, seed, "policy_table")
     if event_log is not None:
-        render.deliver_with(loads.event_log(question, rows).to_csv(), event_log, question.document, seed)
+        render.deliver_with(loads.event_log(question, rows).to_csv(), event_log, question.document, seed, "event_log")
     if form == "csv":
+        # The other forms have a place for what a trace had to leave out.
+        render.remarks(question.notes, quiet)
         render.deliver_with(table.to_csv(), output, question.document, seed)
     elif form == "json":
         render.deliver([table.to_json()], output)

@@ -62,6 +62,7 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
+    render.check_apart(output=output, picture=picture)
     asked = trees.tree_question(batch_size, context_length, max_nodes, max_depth, max_branches, **question(given))
     render.remarks(asked.resolution.remarks, quiet)
     with _progress(asked.points, quiet) as told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -127,7 +128,25 @@ def deliver(parts: Iterable[str], output: str | None, inputs: Resolution | Mappi
         file.writelines(parts)
 
 
-def deliver_with(text: str, output: str | None, inputs: dict[str, Any], seed: int | None = None) -> None:
+def check_apart(**outputs: str | None) -> None:
+    """That the files of several options, by their names, do not overwrite each other or what stands beside them.
+
+    Raises:
+        InputError: If they do.
+    """
+    taken = dict[str, str]()
+    for option, output in outputs.items():
+        for name in (output, f"{output}.json") if output else ():
+            # Unlike Path.resolve, this bears links that lead in a circle; writing names them.
+            path = os.path.realpath(name)
+            if taken.setdefault(path, option) != option:
+                other = f"--{taken[path].replace('_', '-')}"
+                raise InputError(Fault(f"{other} writes {shown(name, 200)} as well.", Place(parameter=option)))
+
+
+def deliver_with(
+    text: str, output: str | None, inputs: dict[str, Any], seed: int | None = None, parameter: str = "output"
+) -> None:
     """Text to stdout, or to a file with its provenance beside it: what it was made from, and the seed."""
     if output is None:
         deliver([text], None)
@@ -135,14 +154,14 @@ def deliver_with(text: str, output: str | None, inputs: dict[str, Any], seed: in
     from specsim.report.output import with_provenance
 
     command = ["specsim", *sys.argv[1:]]
-    with with_provenance(Path(_checked(output)), __version__, command, inputs, seed) as file:
+    with with_provenance(Path(_checked(output, parameter)), __version__, command, inputs, seed, parameter) as file:
         file.write(text)
 
 
-def _checked(output: str) -> str:
+def _checked(output: str, parameter: str = "output") -> str:
     if not output or Path(output).is_dir():
         found = f"{shown(output)}, which is a folder" if output else "nothing"
-        raise InputError(Fault(f"expected the name of a file, found {found}.", Place(parameter="output")))
+        raise InputError(Fault(f"expected the name of a file, found {found}.", Place(parameter=parameter)))
     return output
 
 

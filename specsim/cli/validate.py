@@ -54,6 +54,7 @@ def command(
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
+    render.check_apart(output=output, picture=picture)
     found, remarks = accuracy.compare_measurements(data, aliases, left_out=left_out, by=by)
     render.remarks(remarks, quiet)
     if picture is not None:

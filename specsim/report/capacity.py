@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specsim.report.notes import of_accepted, of_cards, without_effect
 from specsim.report.table import Table
 from specsim.serving.capacity import Plan, Task
-from specsim.serving.policies import ByTable
-from specsim.serving.policy_tables import cells_of, regrets_of
+from specsim.serving.options import NO_DRAFTER
 from specsim.serving.prices import HourlyPrice, price_of
-from specsim.serving.replica import Run
+from specsim.specs.acceptance import Published
 from specsim.specs.scenario import Scenario
+from specsim.specs.workload import Closed
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,8 @@ class PricedPlan:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Of all accelerators."""
-        price, number = self.price.usd_per_hour, self.accelerators
+        """Of all accelerators; None of what does not meet the targets: nobody would pay for it."""
+        price, number = self.price.usd_per_hour, self.accelerators if self.plan.feasible else None
         return None if price is None or number is None else price * number
 
     @property
@@ -119,7 +120,8 @@ def _quick_error(name: str) -> Callable[[PricedPlan], object]:
         if figures is None or quick is None or figures.method != "simulation":
             return None
         if name == "throughput":
-            return quick.tokens_per_second / figures.tokens_per_second - 1 if figures.tokens_per_second else None
+            answered = figures.answered_tokens_per_second
+            return quick.tokens_per_second / answered - 1 if answered else None
         return quick.latencies[name, "mean"] / figures.latencies[name, "mean"] - 1
 
     return read
@@ -138,10 +140,12 @@ PLAN_COLUMNS = (
                lambda r: r.plan.replicas or None),
     PlanColumn("accelerators", "", "of all replicas", lambda r: r.accelerators),
     PlanColumn("feasible", "", "whether all targets are met", lambda r: r.plan.feasible),
-    PlanColumn("limit", "", "what stands against it: memory, kv_cache, throughput or the latency that is too long",
+    PlanColumn("limit", "", "what stands against it: memory, kv_cache, position, throughput or the latency that "
+               "is too long",
                lambda r: r.plan.limit),
-    PlanColumn("requests_per_second", "requests/s", "requests that are answered", _figure("requests_per_second")),
-    PlanColumn("tokens_per_second", "tokens/s", "output tokens of all replicas", _figure("tokens_per_second")),
+    PlanColumn("requests_per_second", "requests/s", "requests that are answered: all that come, but for users who wait",
+               _figure("requests_per_second")),
+    PlanColumn("tokens_per_second", "tokens/s", "output tokens of these", _figure("tokens_per_second")),
     PlanColumn("tokens_per_second_per_accelerator", "tokens/s", "the same of one accelerator", _per_accelerator),
     PlanColumn("mean_batch_size", "", "requests in flight on a replica while it is at work",
                _figure("mean_batch_size")),
@@ -157,11 +161,12 @@ PLAN_COLUMNS = (
     PlanColumn("draft_memory_bytes", "bytes", "weights of the drafter on a device, and its part of a full cache",
                lambda r: r.draft_memory_bytes),
     PlanColumn("kv_tokens", "tokens", "tokens that the cache of a replica holds", lambda r: r.kv_tokens),
-    PlanColumn("usd_per_hour", "USD/h", "price of all accelerators", lambda r: r.usd_per_hour),
+    PlanColumn("usd_per_hour", "USD/h", "price of all accelerators of a plan that meets all targets",
+               lambda r: r.usd_per_hour),
     PlanColumn("usd_per_million_tokens", "USD", "price of a million output tokens at this load",
                lambda r: r.usd_per_million_tokens),
     PlanColumn("best", "", "whether it is the cheapest that meets all targets, or has the fewest accelerators where a "
-               "price is not known", lambda r: r.best),
+               "price is not known; of those that leave out the fewest requests", lambda r: r.best),
     PlanColumn("seed", "", "of the simulation", lambda r: None),
     PlanColumn("method", "", "simulation, or steady_state for the quick answer",
                lambda r: "" if r.plan.figures is None else r.plan.figures.method),
@@ -190,8 +195,8 @@ PLAN_COLUMNS = (
     PlanColumn("kv_share", "", "share of the cache in use while at work", _extra("kv_share")),
     PlanColumn("preemptions_per_request", "", "how often a request loses its blocks and is read again",
                _extra("preemptions_per_request")),
-    PlanColumn("excluded_requests", "", "requests that fit on no replica and were left out, of all replications",
-               lambda r: None if r.plan.figures is None else r.plan.figures.left_out),
+    PlanColumn("excluded_requests", "", "requests that fit on no replica and are left out: of a trace, or of as many "
+               "as a replica is simulated with", lambda r: None if r.plan.cache.limit else r.plan.left_out),
     PlanColumn("joules_per_token", "J", "energy of an output token at the power on the card while a step runs",
                lambda r: r.joules_per_token),
     PlanColumn("quick_throughput_error", "", "quick answer / simulation - 1, tokens in a second",
@@ -215,11 +220,13 @@ def priced(plans: Sequence[Plan], scenarios: Sequence[Scenario], prices: Mapping
         return rows
     by_cost = all(rows[index].usd_per_hour is not None for index in feasible)
 
-    def worth(index: int) -> tuple[float, float]:
+    def worth(index: int) -> tuple[float, float, float]:
         row = rows[index]
         cost = row.usd_per_hour if by_cost else float(row.accelerators or 0)
         figures = row.plan.figures
-        return cost or 0.0, figures.latencies["end_to_end", "mean"] if figures is not None else np.inf
+        # What turns requests away is no better for being cheap.
+        longest = figures.latencies["end_to_end", "mean"] if figures is not None else np.inf
+        return row.plan.left_out_share, cost or 0.0, longest
 
     best = min(feasible, key=worth)
     return [PricedPlan(r.plan, r.scenario, r.price, index == best) for index, r in enumerate(rows)]
@@ -230,7 +237,7 @@ def plans_table(rows: Sequence[PricedPlan], task: Task, notes: Sequence[str], as
     columns = {}
     for column in PLAN_COLUMNS:
         values = [task.simulation.seed if column.name == "seed" else column.value(row) for row in rows]
-        columns[column.name] = _array(values)
+        columns[column.name] = array_of(values)
     told = (*_assumed(rows, task), *assumed, *notes)
     return Table(
         columns, (len(rows),), tuple(dict.fromkeys(told)), tuple(dict.fromkeys(_extrapolated(rows))),
@@ -238,7 +245,7 @@ def plans_table(rows: Sequence[PricedPlan], task: Task, notes: Sequence[str], as
     )  # fmt: skip
 
 
-def _array(values: list[object]) -> np.ndarray:
+def array_of(values: list[object]) -> np.ndarray:
     if any(isinstance(value, str) for value in values) or any(value is None for value in values):
         found = np.empty(len(values), dtype=object)
         found[:] = values
@@ -254,23 +261,86 @@ def _assumed(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
     yield (f"engine: at most {engine.max_batch_size} requests and {engine.max_batch_tokens} tokens a step, "
            f"{engine.prefill} prefill, blocks of {engine.block_tokens}{cached}, requests to replicas "
            f"{'in turn' if engine.routing == 'round_robin' else 'at random'}")  # fmt: skip
+    drafts = [(row.scenario, row.scenario.drafts[0]) for row in rows]
+    idle = frozenset.intersection(*(without_effect(*one) for one in drafts)) if drafts else frozenset()
+    for scenario, draft in drafts:
+        yield from of_cards(scenario, draft, idle)
+    for row in rows:
+        yield from _of_acceptance(row, task)
     if engine.prefix_hit_share:
         yield "cached prefixes save time and no memory"
     for row in rows:
         yield row.price.basis
+    left_out = [_left_out(row.plan) if row.plan.left_out_share else "" for row in rows if row.plan.figures is not None]
+    if len(set(left_out)) == 1:
+        yield from filter(None, left_out)
+    else:
+        known = [row.plan.option for row in rows if row.plan.figures is not None]
+        yield from (f"{o.drafter} {o.policy.label}: {what}" for o, what in zip(known, left_out, strict=True) if what)
     for row in rows:
-        for name, error, most in (("tokens in a second", "throughput", 0.05), ("time per token", "tpot", 0.10)):
-            found = _quick_error({"tpot": "time_per_output_token"}.get(error, error))(row)
-            if isinstance(found, float) and abs(found) > most:
-                yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: the quick answer to {name} is off "
-                       f"by {found:+.0%}, where simulation shows what bursts and prompts do")  # fmt: skip
+        option, short = row.plan.option, _short(row, task)
+        if short:
+            yield f"{option.drafter} {option.policy.label}: {short}"
+        if not short:
+            yield from (f"{option.drafter} {option.policy.label}: {what}" for what in _differences(row, task))
         if row.plan.unsure:
             close = ", ".join(f"{name} {of}" for name, of in row.plan.unsure)
-            yield (f"{row.plan.option.drafter} {row.plan.option.policy.label}: {close} within the interval of the "
+            yield (f"{option.drafter} {option.policy.label}: {close} within the interval of the "
                    "simulation; more requests or replications would tell")  # fmt: skip
     if any(row.plan.option.policy.name in ("table", "adaptive") for row in rows):
         yield "a drafter that has paused catches up at no cost, and changing draft lengths costs nothing"
     yield "latency of the network and of tokenizers is not counted"
+
+
+def _of_acceptance(row: PricedPlan, task: Task) -> Iterator[str]:
+    """Where the acceptance of an option comes from."""
+    draft, classes = row.scenario.drafts[0], task.workload.acceptances
+    # Requests whose class says it ask no drafter.
+    if row.plan.option.drafter == NO_DRAFTER or all(one is not None for one in classes):
+        return
+    middle = ""
+    if isinstance(draft.acceptance, Published):
+        middle = f"; planned with the middle, {draft.acceptance.typical.label}, alone"
+    yield from (told + middle for told in of_accepted(draft))
+
+
+def _differences(row: PricedPlan, task: Task) -> Iterator[str]:
+    """Where simulation and quick answer, or the load, are apart."""
+    tokens, time = (_quick_error(name)(row) for name in ("throughput", "time_per_output_token"))
+    figures = row.plan.figures
+    if figures is not None and isinstance(tokens, float) and abs(tokens) > 0.05:
+        if isinstance(task.workload.load, Closed):
+            yield f"the quick answer to tokens in a second is off by {tokens:+.0%}"
+        else:
+            counted, asked = figures.answered_tokens_per_second, figures.tokens_per_second
+            yield f"{counted:.4g} of {asked:.4g} tokens/s simulated, by the luck of draws or as answers fall behind"
+    if isinstance(time, float) and abs(time) > 0.10:
+        quick = f"the quick answer to time per token is off by {time:+.0%}"
+        yield f"{quick}, where simulation shows what bursts and prompts do"
+
+
+_LONG = 10
+"""Arrivals that last for fewer mean answers than this see mostly a batch that is still filling."""
+
+
+def _short(row: PricedPlan, task: Task) -> str:
+    """That a simulation of a steady load was too short to be trusted, or nothing."""
+    figures = row.plan.figures
+    if figures is None or task.workload.trace is not None or figures.method != "simulation":
+        return ""
+    answer = figures.latencies["end_to_end", "mean"]
+    if not figures.seconds < _LONG * answer:
+        return ""
+    enough = -(-int(task.simulation.requests * _LONG * answer / max(figures.seconds, 1e-9)) // 1000) * 1000
+    times = f"arrivals last {figures.seconds:.3g} s and an answer {answer:.3g} s"
+    return f"{times}: the batch is still filling, which makes latencies too short; {enough:,} requests would tell"
+
+
+def _left_out(plan: Plan) -> str:
+    """How many requests are left out, and why."""
+    most = plan.most_tokens
+    where = "positions of its models" if most >= plan.cache.max_positions else "tokens of its cache"
+    return f"{100 * plan.left_out_share:.3g}% of the requests do not fit in the {most:,} {where} and are left out"
 
 
 def _extrapolated(rows: Sequence[PricedPlan]) -> Iterator[str]:
@@ -291,62 +361,14 @@ def _infeasible(rows: Sequence[PricedPlan], task: Task) -> Iterator[str]:
         )
         if limit == "memory":
             yield f"{what}: weights exceed a device by {-plan.cache.room_bytes / 1e9:.3g} GB"
-        elif limit == "kv_cache" or plan.figures is None:
-            yield f"{what}: the cache holds no request"
+        elif plan.figures is None:
+            yield f"{what}: {_left_out(plan)}"
         elif limit == "throughput":
             yield f"{what}: a replica carries at most {plan.saturation:.4g} requests/s"
         else:
-            over = [(of, most) for (name, of), most in targets.items() if name == limit]
-            of, most = max(over, key=lambda one: plan.figures.latencies[limit, one[0]] / one[1])  # type: ignore[union-attr]
-            reached = plan.figures.latencies[limit, of]
-            yield (f"{what}: {limit} {of} is {reached * 1e3:.4g} ms at {plan.replicas} replicas, the target "
-                   f"{most * 1e3:.4g} ms; more replicas do not help")  # fmt: skip
-
-
-def policy_rows(rows: Sequence[PricedPlan]) -> Table:
-    """The best draft length by batch and context of every option whose policy is a table, as ranges."""
-    found = list[dict[str, object]]()
-    for row in rows:
-        replica, figures = row.plan.replica, row.plan.figures
-        if replica is None or figures is None or not isinstance(replica.policy, ByTable):
-            continue
-        gamma = replica.choices.gamma.tolist()
-        shape = replica.policy.goodput.shape[1:]
-        time_at = figures.time_at if figures.time_at.shape == shape else np.ones(shape)
-        regrets = regrets_of(replica.policy, time_at)
-        for cell in cells_of(replica.policy, time_at):
-            found.append({
-                "hardware": row.scenario.hardware.name if row.scenario.hardware is not None else "",
-                "tensor_parallel": row.scenario.target.tensor_parallel if row.scenario.target is not None else 1,
-                "draft": row.plan.option.drafter,
-                "batch_from": cell.batch_from,
-                "batch_to": cell.batch_to,
-                "context_from": cell.context_from,
-                "context_to": cell.context_to,
-                "gamma": gamma[cell.choice],
-                "kept_gammas": " ".join(str(gamma[choice]) for choice in cell.kept),
-                "speedup": cell.gain,
-                "time_share": cell.time_share,
-                "regret_off": regrets.off,
-                "regret_fixed": regrets.fixed,
-                "best_fixed_gamma": gamma[regrets.fixed_choice],
-                "regret_by_batch": regrets.by_batch,
-                "regret_by_context": regrets.by_context,
-            })  # fmt: skip
-    names = list(found[0]) if found else ["hardware"]
-    assumed = ("regrets weigh batches and contexts by the time that this load spends there",)
-    return Table({name: _array([one[name] for one in found]) for name in names}, (len(found),), assumed)
-
-
-def events_table(run: Run) -> Table:
-    """When each request came, was taken in, had its first token, lost its blocks, and ended, in the order of time."""
-    arrivals = [(time, "arrived", request) for request, time in enumerate(run.requests.arrival_seconds.tolist())]
-    events = sorted([*arrivals, *run.events], key=lambda event: event[0])
-    time, what, request = zip(*events, strict=True)
-    requests = run.requests
-    number = np.array(request)
-    columns = {
-        "time_s": np.array(time), "event": np.array(what, dtype=object), "request": number,
-        "prompt_tokens": requests.prompt_tokens[number], "output_tokens": requests.output_tokens[number],
-    }  # fmt: skip
-    return Table(columns, (len(events),))
+            over = "; ".join(
+                f"{name} {of} is {plan.figures.latencies[name, of] * 1e3:.4g} ms at {plan.replicas} replicas, "
+                f"the target {targets[name, of] * 1e3:.4g} ms"
+                for name, of in plan.figures.broken(task.targets)
+            )  # fmt: skip
+            yield f"{what}: {over}; more replicas do not help"

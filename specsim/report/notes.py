@@ -41,24 +41,16 @@ def notes_of(answer: Answer) -> dict[str, tuple[str, ...]]:
 
 
 def _assumed(answer: Answer) -> Iterator[str]:
-    scenario = answer.scenario
-    draft, acceptance = answer.draft, answer.draft.acceptance
+    scenario, draft = answer.scenario, answer.draft
     served = _served(scenario, draft)
-    idle = answer.block.without_effect if answer.block.varied else without_effect(scenario, draft)
-    for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *(s.model for s in served)):
-        if card is not None:
-            yield from _unpublished(card, idle)
+    yield from of_cards(scenario, draft, answer.block.without_effect if answer.block.varied else None)
     if scenario.node is None and any(one.devices > 1 for one in served) and scenario.hardware is not None:
         yield f"devices of {scenario.hardware.name} are linked as through a switch (no node card)"
     yield from _of_costs(scenario)
     if answer.block.question.machine is not None:
         for one in served:
             yield from _of_model(one, answer.block.question.machine)
-    name = draft.name or "the draft" if isinstance(draft, MeasuredDraft) else draft.label
-    if isinstance(acceptance, Published):
-        yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
-    else:
-        yield from (f"acceptance of {name}: {what}" for what in of_acceptance(acceptance))
+    yield from of_accepted(draft)
     yield from _of_drafter(draft)
     yield from _of_trees(scenario, draft)
     if isinstance(draft, HEAD_DRAFTS) and scenario.target is not None:
@@ -72,6 +64,25 @@ def _assumed(answer: Answer) -> Iterator[str]:
             sizes = f"{own} tokens for {other}"
             yield f"{model.name} drafts for another vocabulary ({sizes}), which not every engine can do"
     yield from _searched_to_the_end(answer)
+
+
+def of_cards(scenario: Scenario, draft: AnyDraft, idle: Set[str] | None = None) -> Iterator[str]:
+    """What nobody published of the cards behind a drafter, but for the fields that are ``idle``: without effect."""
+    idle = without_effect(scenario, draft) if idle is None else idle
+    models = (one.model for one in _served(scenario, draft))
+    for card in (scenario.runtime, scenario.hardware, _kernels(scenario), scenario.node, *models):
+        if card is not None:
+            yield from _unpublished(card, idle)
+
+
+def of_accepted(draft: AnyDraft) -> Iterator[str]:
+    """Where the acceptance of a drafter comes from, and what it takes for granted."""
+    acceptance = draft.acceptance
+    name = draft.name or "the draft" if isinstance(draft, MeasuredDraft) else draft.label
+    if isinstance(acceptance, Published):
+        yield f"acceptance of {name}: {acceptance.basis}, {acceptance.low.label} to {acceptance.high.label}"
+    else:
+        yield from (f"acceptance of {name}: {what}" for what in of_acceptance(acceptance))
 
 
 _SHARES_APART = 0.01

@@ -61,7 +61,12 @@ def _fault(path: Path, why: str, parameter: str) -> Fault:
 
 @contextmanager
 def with_provenance(
-    path: Path, version: str, command: Iterable[str], resolved: dict[str, Any], seed: int | None = None
+    path: Path,
+    version: str,
+    command: Iterable[str],
+    resolved: dict[str, Any],
+    seed: int | None = None,
+    parameter: str = "output",
 ) -> Iterator[IO[str]]:
     """A file like ``whole_file``; beside ``out.csv``, ``out.csv.json``: what made it from which inputs."""
     text = json.dumps(resolved, sort_keys=True)
@@ -73,6 +78,7 @@ def with_provenance(
         "seed": seed,
         "inputs": resolved,
     }
-    with whole_file(path) as file, whole_file(path.with_name(path.name + ".json")) as provenance:
+    beside = path.with_name(path.name + ".json")
+    with whole_file(path, parameter) as file, whole_file(beside, parameter) as provenance:
         yield file
         provenance.write(json.dumps(record, indent=2) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specsim.serving.requests import Array, Requests, Sizes, atoms_of, draw_lengths
-from specsim.specs.workload import AnyLoad, Closed, GammaArrivals, GivenLengths, OnOff, Poisson
+from specsim.specs.workload import AnyLoad, GammaArrivals, GivenLengths, OnOff, Poisson
 
 
 def arrival_times(load: Poisson | GammaArrivals | OnOff, number: int, generator: np.random.Generator) -> Array:
@@ -39,12 +39,9 @@ def _in_turn(load: OnOff, number: int, generator: np.random.Generator) -> Array:
     return ends[period] + (wanted - counted[period]) / rates[period]
 
 
-def closed_starts(load: Closed, users: int, number: int, generator: np.random.Generator) -> Array:
-    """First requests of some users, who begin with a pause; the others begin when an answer has come (NaN)."""
-    first = (
-        np.sort(generator.exponential(load.think_time_seconds, users)) if load.think_time_seconds else np.zeros(users)
-    )
-    return np.concatenate([first, np.full(max(number - users, 0), np.nan)])[:number]
+def closed_starts(users: int, number: int, generator: np.random.Generator) -> Array:
+    """First requests of some users, at any time of a first unit; others begin when an answer has come (NaN)."""
+    return np.concatenate([np.sort(generator.random(users)), np.full(max(number - users, 0), np.nan)])[:number]
 
 
 def draw_sizes(
@@ -92,6 +89,8 @@ def sizes_of(lengths: tuple[GivenLengths | Requests, ...], shares: Array) -> Siz
     """The same laws as weighted pairs: a lattice of given laws, and parts of a trace."""
     found = []
     for index, (law, share) in enumerate(zip(lengths, shares, strict=True)):
+        if share == 0:
+            continue
         if isinstance(law, Requests):
             prompt, output, weight = _parts_of(law)
         else:

@@ -14,8 +14,8 @@ from specsim.serving.profile import Profile, profile_of
 from specsim.serving.replica import Replica, Run
 from specsim.serving.requests import Array
 from specsim.serving.simulator import simulate
-from specsim.serving.steady_state import steady_state
-from specsim.serving.workload import Fits, Workload
+from specsim.serving.steady_state import closed_rate, steady_state
+from specsim.serving.workload import Workload
 from specsim.specs.workload import Closed, Engine, PolicyRules, Simulation, Targets, TraceLoad
 
 MOST_REPLICAS = 65_536
@@ -42,7 +42,9 @@ class Plan:
         saturation: Requests per second that one replica can carry at most.
         off_above: Requests per second at one replica above which decoding without drafts gives a shorter time per
             token; NaN if there is no such rate.
-        left_out_tokens: Tokens beyond which a request fits on no replica.
+        most_tokens: Of a request that fits on a replica, prompt and output together.
+        left_out: Requests that fit on none: of a trace, or of as many as a replica is simulated with.
+        left_out_share: The same as a share of all requests.
     """
 
     option: Option
@@ -58,7 +60,9 @@ class Plan:
     unsure: tuple[Statistic, ...] = ()
     saturation: float = float("nan")
     off_above: float = float("nan")
-    left_out_tokens: int = 0
+    most_tokens: int = 0
+    left_out: int = 0
+    left_out_share: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,10 @@ class Task:
         asked = self.simulation.replications
         return max(asked, min(replicas, _MOST_PARTS)) if self.workload.trace is not None else asked
 
+    def without_longer(self, most_tokens: int) -> Task:
+        """The same, of the requests that fit."""
+        return replace(self, workload=replace(self.workload, most_tokens=most_tokens))
+
 
 _MOST_PARTS = 64
 """Replicas of which each is simulated with its own part of a trace."""
@@ -90,24 +98,27 @@ class Job:
     task: Task
     replicas: int
     replication: int
-    fits: Fits
 
 
 def run_job(job: Job) -> Sample:
     """One replica simulated once, and what is counted of it."""
-    run, left_out = simulated(job)
-    task = job.task
-    return sample_of(run, task.simulation, isinstance(task.workload.load, TraceLoad), task.targets, left_out)
+    run, task = simulated(job), job.task
+    return sample_of(run, task.simulation, isinstance(task.workload.load, TraceLoad), task.targets)
 
 
-def simulated(job: Job, *, log: bool = False) -> tuple[Run, int]:
-    """One replica simulated once, and how many requests were left out."""
+def simulated(job: Job, *, log: bool = False) -> Run:
+    """One replica simulated once."""
     task = job.task
-    requests, left_out = task.workload.drawn(job.replicas, job.replication, task.simulation, task.engine, job.fits)
+    requests = task.workload.drawn(job.replicas, job.replication, task.simulation, task.engine)
     generator = np.random.default_rng([task.simulation.seed, job.replication, 2])
-    load = task.workload.load
-    think = load.think_time_seconds if isinstance(load, Closed) else None
-    return simulate(job.replica, requests, generator, think_seconds=think, log=log), left_out
+    load, think = task.workload.load, None
+    if isinstance(load, Closed):
+        think = load.think_time_seconds
+        # The first questions spread over the time from one to the next: users who ask at once would stay in step.
+        users = load.users / job.replicas
+        known = profile_of(job.replica, task.workload.sizes)
+        requests = requests.at(requests.arrival_seconds * (users / closed_rate(known, users, think)))
+    return simulate(job.replica, requests, generator, think_seconds=think, log=log)
 
 
 def first_run(plan: Plan, task: Task) -> Run:
@@ -116,7 +127,7 @@ def first_run(plan: Plan, task: Task) -> Run:
     Raises:
         ValueError: If nothing of the plan fits.
     """
-    return simulated(job_of(plan, task), log=True)[0]
+    return simulated(job_of(plan, task), log=True)
 
 
 def job_of(plan: Plan, task: Task, replication: int = 0) -> Job:
@@ -127,7 +138,7 @@ def job_of(plan: Plan, task: Task, replication: int = 0) -> Job:
     """
     if plan.replica is None:
         raise ValueError("nothing fits that could be simulated")
-    return Job(plan.replica, task, plan.replicas, replication, Fits(plan.left_out_tokens))
+    return Job(plan.replica, task.without_longer(plan.most_tokens), plan.replicas, replication)
 
 
 Mapped = Callable[[Callable[[Job], Sample], Iterable[Job]], Iterator[Sample]]
@@ -137,7 +148,7 @@ Mapped = Callable[[Callable[[Job], Sample], Iterable[Job]], Iterator[Sample]]
 def plans(options: Sequence[Option], task: Task, mapped: Mapped = map) -> list[Plan]:
     """The plan of each option; options and replications are simulated side by side if ``mapped`` does so."""
     found: list[Plan | None] = [None] * len(options)
-    searches, wanted = dict[int, _Search](), dict[int, tuple[Replica, int, Fits]]()
+    searches, wanted = dict[int, _Search](), dict[int, _Wanted]()
 
     def advance(index: int, figures: Figures | None) -> None:
         try:
@@ -152,36 +163,40 @@ def plans(options: Sequence[Option], task: Task, mapped: Mapped = map) -> list[P
     while wanted:
         waves = list(wanted.items())
         jobs = [
-            Job(replica, task, replicas, replication, fits)
-            for _, (replica, replicas, fits) in waves
+            Job(replica, own, replicas, replication)
+            for _, (replica, replicas, own) in waves
             for replication in range(task.replications(replicas))
         ]
         samples = iter(list(mapped(run_job, jobs)))
         for index, (_, replicas, _) in waves:
             each = [next(samples) for _ in range(task.replications(replicas))]
-            advance(index, simulated_figures(each, replicas, task.targets))
+            advance(index, simulated_figures(each, replicas, wanted[index][2].workload))
     return [plan for plan in found if plan is not None]
 
 
-_Search = Generator[tuple[Replica, int, Fits], Figures, Plan]
+_Wanted = tuple[Replica, int, Task]
+_Search = Generator[_Wanted, Figures, Plan]
 
 
 def _search(option: Option, task: Task) -> _Search:
     """The least number of replicas; yields what it wants to have simulated."""
     candidates, cache = _offered(option, task)
-    nothing = Plan(option, None, cache, 0, 0, False, cache.limit or "kv_cache", "", None, None)
-    candidates = [one for one in candidates if one[2].tokens > 1]
-    if cache.limit or not candidates:
+    nothing = _nothing(option, cache, candidates, task)
+    if cache.limit or nothing.left_out_share > _MOST_LEFT_OUT:
         return nothing
     # Of fixed draft lengths the one of the fewest replicas, then of the shortest time per token.
-    looks = [_Look(candidate[1], profile_of(candidate[1], task.workload.sizes), task) for candidate in candidates]
-    tried = [(*_quick_search(look), look, *candidate) for look, candidate in zip(looks, candidates, strict=True)]
+    looks = list[tuple[int, _Look]]()
+    for gamma, replica, most_tokens in candidates:
+        own = task.without_longer(most_tokens)
+        if 1 - own.workload.fitting_share <= _MOST_LEFT_OUT:
+            looks.append((gamma, _Look(replica, profile_of(replica, own.workload.sizes), own)))
+    tried = [(*_quick_search(look), look, gamma) for gamma, look in looks]
     best = min(range(len(tried)), key=lambda i: (not tried[i][1], tried[i][0], _mean_time(tried[i][2]), i))
-    replicas, _, quick, look, gamma, replica, fits = tried[best]
-    saturation = look.profile.saturation
+    replicas, _, quick, look, gamma = tried[best]
+    saturation, replica, task = look.profile.saturation, look.replica, look.task
     plan = replace(
-        nothing, replica=replica, gamma=gamma, replicas=replicas, limit="", quick=quick, figures=quick,
-        saturation=saturation, off_above=_off_above(option, look), left_out_tokens=fits.tokens,
+        _counted(nothing, task), replica=replica, gamma=gamma, replicas=replicas, limit="", quick=quick, figures=quick,
+        saturation=saturation, off_above=_off_above(option, look),
     )  # fmt: skip
     if task.quick_only:
         broken = _broken(quick, task)
@@ -189,7 +204,7 @@ def _search(option: Option, task: Task) -> _Search:
         return replace(plan, feasible=not broken, limit=_first(broken), binding=binding)
     seen = dict[int, Figures]()
     while len(seen) < _MOST_SIMULATED:
-        seen[replicas] = yield replica, replicas, fits
+        seen[replicas] = yield replica, replicas, task
         following = _next(seen, task, _least_stable(task, saturation))
         if following is None:
             break
@@ -205,6 +220,26 @@ def _search(option: Option, task: Task) -> _Search:
         plan, replicas=replicas, feasible=not broken, limit=_first(broken), binding=binding, figures=figures,
         quick=look(replicas), unsure=tuple(figures.unsure(task.targets)),
     )  # fmt: skip
+
+
+_MOST_LEFT_OUT = 0.5
+"""Share of the requests that may fit on no replica; what answers fewer than it turns away is no plan."""
+
+
+def _nothing(option: Option, cache: Cache, candidates: list[tuple[int, Replica, int]], task: Task) -> Plan:
+    """The plan of an option that answers no request, with what most of them are too long for."""
+    most_tokens = max((most for _, _, most in candidates), default=0)
+    limit = cache.limit or ("position" if most_tokens >= cache.max_positions else "kv_cache")
+    plan = Plan(option, None, cache, 0, 0, False, limit, "", None, None)
+    return plan if cache.limit else _counted(plan, task.without_longer(most_tokens))
+
+
+def _counted(plan: Plan, task: Task) -> Plan:
+    """A plan with the requests that do not fit."""
+    workload = task.workload
+    share = 1 - workload.fitting_share
+    number = task.simulation.requests if workload.trace is None else len(workload.trace)
+    return replace(plan, most_tokens=workload.most_tokens, left_out=round(share * number), left_out_share=share)
 
 
 def _next(seen: dict[int, Figures], task: Task, least: int) -> int | None:
@@ -309,5 +344,5 @@ def _times(profile: Profile, rates: Array) -> Array:
     return np.where(found.stable, found.time_per_output_token, np.inf)
 
 
-def _offered(option: Option, task: Task) -> tuple[list[tuple[int, Replica, Fits]], Cache]:
-    return replicas_of(option, task.workload, task.engine, task.rules, task.simulation.seed)
+def _offered(option: Option, task: Task) -> tuple[list[tuple[int, Replica, int]], Cache]:
+    return replicas_of(option, task.workload, task.engine, task.rules)

@@ -28,13 +28,12 @@ class Sample:
     Attributes:
         latencies: Of each request, by the name of the latency [s].
         gap_count: How many gaps between chunks there are of each in ``inter_token_gap``.
-        seconds: Time over which is counted [s].
+        seconds: Time over which is counted, from the first counted arrival to the last one; of a trace to its end [s].
         finished: Requests that ended in it.
         tokens: Output tokens of these.
         met: Those of them that met all targets.
         run: Totals of the whole run, by name.
         time_at: Time at each batch and context, shape (B, S) [s].
-        left_out: Requests that fit on no replica.
     """
 
     latencies: Mapping[str, Array]
@@ -45,7 +44,6 @@ class Sample:
     met: int
     run: Mapping[str, float]
     time_at: Array
-    left_out: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +53,15 @@ class Figures:
     Attributes:
         latencies: By latency and statistic [s]; NaN where nothing was counted.
         intervals: Half of the interval of 95 % around them, from the spread of replications [s].
-        requests_per_second: That are answered.
-        tokens_per_second: Output tokens.
+        requests_per_second: That are answered: as many as come, where they do not wait for answers.
+        tokens_per_second: Output tokens of these.
+        answered_tokens_per_second: Those that were counted: fewer where a run is short beside an answer.
+        seconds: Mean time over which was counted; NaN of the quick answer [s].
         goodput: Requests per second that meet all targets.
         mean_batch_size: Requests in flight on a replica at work.
         utilization: Share of time in which a replica is at work.
         extra: Further figures by the name of their column.
         time_at: Time at each batch and context, shape (B, S); of the quick answer at the mean context, in shares.
-        left_out: Requests that fit on no replica.
         method: ``simulation`` or ``steady_state``.
         stable: Whether the load can be carried at all.
     """
@@ -76,8 +75,9 @@ class Figures:
     utilization: float
     extra: Mapping[str, float]
     method: str
+    answered_tokens_per_second: float
+    seconds: float = float("nan")
     stable: bool = True
-    left_out: int = 0
     time_at: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def broken(self, targets: Targets) -> list[Statistic]:
@@ -91,7 +91,7 @@ class Figures:
         return [of for of, most in targets.given.items() if abs(self.latencies[of] - most) < known.get(of, 0.0)]
 
 
-def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: Targets, left_out: int) -> Sample:
+def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: Targets) -> Sample:
     """What is counted of a run: of a stationary load only what comes after its start."""
     requests, number = run.requests, len(run.requests)
     arrival, finish = requests.arrival_seconds, run.finish_seconds
@@ -133,12 +133,14 @@ def sample_of(run: Run, simulation: Simulation, load_is_a_trace: bool, targets: 
             "requests": float(number),
         },
         time_at=run.time_at,
-        left_out=left_out,
     )  # fmt: skip
 
 
-def simulated_figures(samples: list[Sample], replicas: int, targets: Targets) -> Figures:
-    """Replications together: quantiles of all requests, and intervals from the spread between replications."""
+def simulated_figures(samples: list[Sample], replicas: int, workload: Workload) -> Figures:
+    """Replications together: quantiles of all requests, and intervals from the spread between replications.
+
+    Throughput is what the load offers, since what is stable serves that in the long run; closed loops make their own.
+    """
     latencies, intervals = dict[Statistic, float](), dict[Statistic, float]()
     for name in LATENCIES:
         weights = [s.gap_count if name == "inter_token_gap" else np.ones(len(s.latencies[name])) for s in samples]
@@ -153,12 +155,18 @@ def simulated_figures(samples: list[Sample], replicas: int, targets: Targets) ->
     total = {key: sum(s.run[key] for s in samples) for key in samples[0].run}
     seconds = sum(s.seconds for s in samples)
     busy = max(total["busy"], 1e-12)
+    finished = sum(s.finished for s in samples)
+    tokens_per_second = replicas * sum(s.tokens for s in samples) / seconds
+    offered = workload.requests_per_second
+    answered = replicas * finished / seconds if offered is None else offered
     return Figures(
         latencies=latencies,
         intervals=intervals,
-        requests_per_second=replicas * sum(s.finished for s in samples) / seconds,
-        tokens_per_second=replicas * sum(s.tokens for s in samples) / seconds,
-        goodput=replicas * sum(s.met for s in samples) / seconds,
+        requests_per_second=answered,
+        tokens_per_second=tokens_per_second if offered is None else offered * workload.mean_output,
+        answered_tokens_per_second=tokens_per_second,
+        seconds=seconds / len(samples),
+        goodput=answered * sum(s.met for s in samples) / max(finished, 1),
         mean_batch_size=total["in_flight"] / busy,
         utilization=total["busy"] / max(total["end"], 1e-12),
         extra={
@@ -172,7 +180,6 @@ def simulated_figures(samples: list[Sample], replicas: int, targets: Targets) ->
             "preemptions_per_request": total["preemptions"] / max(total["requests"], 1.0),
         },
         method="simulation",
-        left_out=sum(s.left_out for s in samples),
         time_at=np.sum([s.time_at for s in samples], axis=0),
     )
 
@@ -217,6 +224,7 @@ def quick_figures(
         intervals={},
         requests_per_second=total,
         tokens_per_second=total * profile.mean_output,
+        answered_tokens_per_second=total * profile.mean_output,
         goodput=total * met,
         mean_batch_size=float((found.mean_batch_size * found.busy) @ time) / max(busy, 1e-12),
         utilization=busy,

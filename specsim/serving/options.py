@@ -13,8 +13,11 @@ from specsim.serving.choices import Choices, acceptances_of, chain_choices
 from specsim.serving.policies import Adaptive, Always, Policy, table_policy
 from specsim.serving.replica import Replica
 from specsim.serving.steps import StepTimes, step_times
-from specsim.serving.workload import Fits, Workload
+from specsim.serving.workload import Workload
 from specsim.specs.workload import Engine, PolicyRules
+
+NO_DRAFTER = "none"
+"""What the drafter of plain decoding is called."""
 
 POLICIES = ("off", "fixed", "table", "adaptive")
 
@@ -50,9 +53,12 @@ class Option:
 
 
 def replicas_of(
-    option: Option, workload: Workload, engine: Engine, rules: PolicyRules, seed: int
-) -> tuple[list[tuple[int, Replica, Fits]], Cache]:
-    """The replicas that an option may mean, each with its draft length: several where the best fixed one is sought."""
+    option: Option, workload: Workload, engine: Engine, rules: PolicyRules
+) -> tuple[list[tuple[int, Replica, int]], Cache]:
+    """The replicas that an option may mean: several where the best fixed draft length is sought.
+
+    Each comes with its draft length, and the tokens of the longest request that fits on it alone.
+    """
     longest_draft = _longest_draft(option, rules)
     gammas = tuple(range(longest_draft + 1))
     sizes = workload.sizes
@@ -66,7 +72,7 @@ def replicas_of(
     every = chain_choices(option.question, gammas, acceptances, output)
     target = option.question.target
     positions = target.model.max_positions if target is not None else 1
-    longest = min(workload.longest(seed), positions)
+    longest = min(workload.longest, positions)
     drafts = longest_draft > 0
     widest = cache_of(option.question, drafts, longest_draft + 1, longest, engine.block_tokens)
     if widest.limit:
@@ -83,17 +89,17 @@ def replicas_of(
 
 
 def _longest_draft(option: Option, rules: PolicyRules) -> int:
-    if option.policy.name == "off" or option.drafter == "none":
+    if option.policy.name == "off" or option.drafter == NO_DRAFTER:
         return 0
     return option.policy.gamma if option.policy.gamma is not None else rules.max_gamma
 
 
-def _fits(cache: Cache, slots: int, longest: int) -> Fits:
-    """The longest requests that fit alone, with the slots of a round."""
+def _fits(cache: Cache, slots: int, longest: int) -> int:
+    """Tokens of the longest request that fits alone, with the slots of a round; drafts end where positions do."""
     tokens = np.arange(1, longest + 1)
     fitting = cache.share(tokens + slots) <= 1.0
     most = int(tokens[fitting][-1]) if fitting.any() else 0
-    return Fits(min(most, cache.max_positions - slots + 1))
+    return min(most, cache.max_positions)
 
 
 def _parts(

@@ -9,7 +9,8 @@ a batch, prompts that arrive at the rate lambda stretch every round to tau / (1 
 requests go in a second, where carry is what prompts add that came beside one's own (``_stay``). The law of the batch is
 the product of lambda / mu(i), whatever the law of the lengths (insensitivity of processor sharing: Cohen 1979, The
 multiple phase service network with generalized processor sharing). Beyond the largest batch requests wait in line,
-which is corrected by (c_a^2 + c_s^2) / 2 (Allen-Cunneen). Prompts wait for the step at hand and for what a step may
+which is corrected by (c_a^2 + c_s^2) / 2 (Allen-Cunneen); who waits there, waits for an exponential time, as in M/M/c.
+Prompts wait for the step at hand and for what a step may
 read (``_behind_others``).
 
 Arrivals that are no Poisson process are taken as one; quiet and busy hours as a mixture of rates.
@@ -77,7 +78,23 @@ class SteadyState:
     def mean_batch_size(self) -> Array:
         """Requests in flight while it is at work: decoding, or with their prompt being read."""
         reading = self.requests_per_second * (self.profile.weight * self.own_seconds).sum(-1)
-        return (self.decoding + np.minimum(reading, 1.0)) / np.maximum(self.busy, 1e-12)
+        known = (self.decoding + np.minimum(reading, 1.0)) / np.maximum(self.busy, 1e-12)
+        return np.minimum(known, len(self.profile.round_seconds))
+
+    @cached_property
+    def _full(self) -> Array:
+        """Probability of finding no place in the batch."""
+        return np.clip(self.law[:, -1], 1e-12, 1.0)[:, None]
+
+    @cached_property
+    def _place(self) -> Array:
+        """Mean wait of those who find no place, shape (R, 1) [s]."""
+        return np.maximum(self.waiting_seconds[:, None] / self._full, 1e-12)
+
+    @cached_property
+    def _reads(self) -> Array:
+        """Probability of finding other prompts before one's own."""
+        return np.clip(self.reading_load, 1e-9, 1.0)[:, None]
 
     @cached_property
     def _decode_by_size(self) -> Array:
@@ -165,23 +182,28 @@ class SteadyState:
         weights = requests_share[:, None] * self.profile.weight
         match latency:
             case "time_to_first_token":
-                wait = self.waiting_seconds + self.queue_seconds
-                load = np.clip(self.reading_load, 1e-9, 1.0)
-                delay = np.maximum(wait / load, 1e-12)[:, None]
+                full, place, reads = self._full, self._place, self._reads
+                queue = np.maximum(self.queue_seconds[:, None] / reads, 1e-12)
+                # The two waits of a request that has both must differ a little for their law to be a difference.
+                place = np.where(np.abs(place - queue) < 1e-6 * queue, (1 + 1e-6) * queue, place)
 
                 def below(time: float) -> float:
                     late = np.maximum(time - self.own_seconds, 0.0)
-                    reached = (time >= self.own_seconds) * (1 - load[:, None] * np.exp(-late / delay))
-                    return float((weights * reached).sum())
+                    one, other = np.exp(-late / place), np.exp(-late / queue)
+                    both = (place * one - queue * other) / (place - queue)
+                    beyond = full * (1 - reads) * one + (1 - full) * reads * other + full * reads * both
+                    return float((weights * (time >= self.own_seconds) * (1 - beyond)).sum())
 
                 return below
             case "time_per_output_token":
                 counted = requests_share[:, None] * self._counts
                 return self._lognormals(np.zeros(()), np.zeros(()), 1 / self._after, counted)
             case "end_to_end":
-                wait = (self.waiting_seconds + self.queue_seconds)[:, None]
-                load = np.clip(self.reading_load, 1e-9, 1.0)[:, None]
-                return self._lognormals(self.own_seconds + wait, wait**2 * (2 / load - 1), np.ones(()), weights)
+                full, place, queue = self._full, self._place, self.queue_seconds[:, None]
+                before, spread = self.own_seconds + queue, queue**2 * (2 / self._reads - 1)
+                at_once = self._lognormals(before, spread, np.ones(()), weights * (1 - full))
+                late = self._lognormals(before + place, spread + place**2, np.ones(()), weights * full)
+                return lambda time: at_once(time) + late(time)
             case "inter_token_gap":
                 return self._gap_law(requests_share)
             case _:

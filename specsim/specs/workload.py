@@ -306,13 +306,14 @@ class Simulation:
     Attributes:
         requests: Requests that a replica is given in each replication; of a trace as many as it holds.
         replications: How often, each with its own random numbers.
-        warm_up_share: Share of the first requests that are not counted; of a trace none.
+        warm_up_share: Share of the first requests that are not counted, so that one in ten is at least; of a trace
+            none.
         seed: Of all random numbers.
     """
 
     requests: Annotated[int, whole(10, 10_000_000)] = 2000
     replications: Annotated[int, whole(1, 1000)] = 4
-    warm_up_share: Probability = 0.1
+    warm_up_share: Annotated[float, number(0, 0.9)] = 0.1
     seed: CountOrZero = 0
 
 

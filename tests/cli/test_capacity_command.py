@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ TRACE = Path(__file__).resolve().parents[1] / "traces" / "azure-sample.csv"
 LLAMA = ["--hardware", "h100", "--target", "llama-3-8b"]
 DRAFT = ["--draft", "llama-3.2-1b", "--acceptance", "rate=0.8"]
 LOAD = ["--rate", "12", "--prompt", "700", "--output-length", "150", "--tpot", "15ms", "--ttft", "1s"]
+ASKED = [*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9"]
 SMALL = ["--requests", "300", "--replications", "2"]
 CONTRACT = [
     "hardware", "tensor_parallel", "draft", "policy", "gamma", "replicas", "accelerators", "feasible", "limit",
@@ -102,6 +104,25 @@ def test_events_are_written_on_request(run, tmp_path):
     assert sum(row["event"] == "finished" for row in events) == 300
 
 
+@pytest.mark.parametrize("option", ["--policy-table", "--event-log"])
+def test_files_that_cannot_be_written_are_named_by_their_option(run, tmp_path, option):
+    asked = (*ASKED, *DRAFT, "--policy", "table", "--quick", option)
+    code, out, err = run(*asked, tmp_path / "no" / "file.csv")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"Error: {option}: cannot write ")
+    code, out, err = run(*asked, tmp_path)
+    assert err.startswith(f"Error: {option}: expected the name of a file, found ")
+
+
+@pytest.mark.parametrize("other", ["same.csv", "./same.csv", "same.csv.json"])
+def test_outputs_do_not_overwrite_each_other(run, tmp_path, monkeypatch, other):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*ASKED, *DRAFT, "--quick", "-o", "same.csv", "--policy-table", other)
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: --policy-table: --output writes '")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_shipped_question_has_every_option(run):
     code, out, err = run("--config", "coding-assistant", "--quick", "--format", "json")
     assert (code, err) == (0, "")
@@ -119,6 +140,24 @@ def test_the_table_says_which_is_best_and_what_it_assumes(run):
     assert out.startswith("hardware h100-sxm5, tensor_parallel 1, method simulation\n\ndraft")
 
 
+def test_the_table_says_where_acceptance_and_constants_come_from(run):
+    _, out, _ = run(*ASKED, *DRAFT[:2], "--quick")
+    assert "acceptance of llama-3.2-1b: 61 published values (29 of them lower bounds) of other pairs" in out
+    assert "rate=0.54 to rate=0.72; planned with the middle, rate=0.61, alone" in out
+    assert "runtime typical (" in out
+    _, out, _ = run(*ASKED, *DRAFT, "--quick")
+    assert "published" not in out
+
+
+@pytest.mark.parametrize("share", [0.9, 0])
+def test_a_warm_up_leaves_requests_to_count(run, tmp_path, share):
+    path = tmp_path / "question.yaml"
+    path.write_text(f"simulation: {{requests: 10, replications: 2, warm_up_share: {share}}}\n{QUESTION}")
+    code, out, err = run("--config", path, "--format", "csv")
+    assert (code, err) == (0, "")
+    assert float(rows(out)[0]["ttft_p99_ms"]) > 0
+
+
 def test_targets_that_cannot_be_met_say_by_which_limit(run):
     code, out, _ = run(*LLAMA, *LOAD[:6], "--tpot", "2ms", "--policy", "off", *SMALL)
     assert code == 0
@@ -131,13 +170,89 @@ def test_targets_that_cannot_be_met_say_by_which_limit(run):
     assert "weights exceed a device by" in out
 
 
-def test_requests_longer_than_the_model_are_left_out_and_counted(run, tmp_path):
+def test_all_targets_that_cannot_be_met_are_named_and_nothing_is_paid_for(run):
+    asked = (*LLAMA, *LOAD[:6], "--tpot", "2ms", "--ttft", "1ms", "--policy", "off", "--quick")
+    _, out, _ = run(*asked)
+    told = out.partition("Does not fit: ")[2]
+    assert "time_to_first_token p99 is" in told
+    assert "time_per_output_token p99 is" in told
+    row = rows(run(*asked, "--format", "csv")[1])[0]
+    assert (row["feasible"], row["usd_per_hour"], row["usd_per_million_tokens"]) == ("false", "", "")
+
+
+def test_failed_requests_of_a_trace_are_named_in_every_form(run, tmp_path):
+    path = tmp_path / "failed.csv"
+    lines = [f"{i},a,500,{0 if i % 7 == 0 else 40},540,x" for i in range(70)]
+    path.write_text("\n".join(["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type", *lines]))
+    said = "10 of 70 requests of failed.csv without output left out, the first in line 2"
+    _, out, err = run(*LLAMA, "--trace", path, "--quick", "--format", "csv")
+    assert said in err
+    assert said not in out
+    for form in ("table", "json"):
+        _, out, err = run(*LLAMA, "--trace", path, "--quick", "--format", form)
+        assert (said in out, err) == (True, "")
+
+
+def test_a_packed_trace_is_told_to_be_unpacked(run, tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress(TRACE.read_bytes()))
+    code, out, err = run(*LLAMA, "--trace", path)
+    assert (code, out) == (2, "")
+    assert "is no text in UTF-8; unpack it first." in err
+
+
+def long_trace(path, requests=60):
+    """Every fifth prompt is longer than the 8192 positions of Llama-3-8B."""
     lines = ["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"]
-    lines += [f"{i},a,{9000 if i % 5 == 0 else 500},40,540,x" for i in range(60)]
+    lines += [f"{i},a,{9000 if i % 5 == 0 else 500},40,540,x" for i in range(requests)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("how", [["--quick"], ["--replications", 1], ["--replications", 3]])
+def test_requests_longer_than_the_model_are_left_out_and_counted_once(run, tmp_path, how):
+    arguments = (*LLAMA, "--trace", long_trace(tmp_path / "long.csv"), "--policy", "off", *how)
+    _, out, _ = run(*arguments, "--format", "csv")
+    row = rows(out)[0]
+    assert row["excluded_requests"] == "12"
+    assert float(row["tokens_per_second"]) == pytest.approx(48 * 40 / 59, rel=0.02)
+    _, out, _ = run(*arguments)
+    assert "20% of the requests do not fit in the 8,192 positions of its models and are left out" in out
+
+
+@pytest.mark.parametrize("how", [["--quick"], SMALL])
+def test_an_option_that_answers_no_request_is_no_plan(run, how):
+    for prompt, output in ((1000, 30000), (9000, 300)):
+        arguments = (*LLAMA, "--rate", 20, "--prompt", prompt, "--output-length", output, *how)
+        _, out, _ = run(*arguments, "--format", "csv")
+        row = rows(out)[0]
+        assert (row["feasible"], row["limit"], row["best"], row["replicas"]) == ("false", "position", "false", "")
+        assert row["tokens_per_second"] == row["usd_per_hour"] == ""
+        _, out, _ = run(*arguments)
+        assert "100% of the requests do not fit in the 8,192 positions of its models" in out
+
+
+def test_requests_that_a_cache_cannot_hold_are_no_plan(run):
+    """Llama-3.1-8B leaves an L4 of 24 GB a cache of some 40,000 tokens."""
+    _, out, _ = run("--hardware", "l4", "--target", "llama-3.1-8b", "--rate", 1, "--prompt", 100_000,
+                    "--output-length", 100, "--quick", "--format", "csv")  # fmt: skip
+    row = rows(out)[0]
+    assert (row["feasible"], row["limit"]) == ("false", "kv_cache")
+
+
+def test_the_best_plan_is_one_that_serves_every_request(run, tmp_path):
+    """A draft of fewer positions than the target turns requests away that plain decoding answers."""
+    lines = ["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"]
+    lines += [f"{i / 10},a,{3000 if i % 4 == 0 else 500},400,900,x" for i in range(600)]
     path = tmp_path / "long.csv"
     path.write_text("\n".join(lines))
-    _, out, _ = run(*LLAMA, "--trace", path, "--policy", "off", "--replications", 1, "--format", "csv")
-    assert rows(out)[0]["excluded_requests"] == "12"
+    _, out, _ = run(*LLAMA, "--draft", "llama-68m:rate=0.8", "--trace", path, "--policy", "off", "--policy", "fixed:4",
+                    "--tpot", "p50=7ms", "--price", "1", "--quick", "--format", "csv")  # fmt: skip
+    off, drafted = rows(out)
+    assert (off["excluded_requests"], drafted["excluded_requests"]) == ("0", "150")
+    assert off["feasible"] == drafted["feasible"] == "true"
+    assert int(drafted["replicas"]) < int(off["replicas"])
+    assert (off["best"], drafted["best"]) == ("true", "false")
 
 
 def test_users_who_wait_make_their_own_rate(run):
@@ -147,6 +262,29 @@ def test_users_who_wait_make_their_own_rate(run):
     assert row["replicas"] == "1"
     assert float(row["mean_batch_size"]) == pytest.approx(16, rel=0.1)
     assert float(row["quick_throughput_error"]) == pytest.approx(0, abs=0.1)
+
+
+def test_users_do_not_stay_in_step(run):
+    """Prompts that all came in one step for ever took 13 times as long as those that come one by one."""
+    asked = (*LLAMA, "--users", 16, "--prompt", 500, "--output-length", 200, *SMALL, "--format", "csv")
+    row = rows(run(*asked)[1])[0]
+    assert float(row["ttft_mean_ms"]) < 30
+    slow = rows(run(*asked, "--think-time", "10s")[1])[0]
+    # Users = rate x (think time + answer).
+    assert float(slow["requests_per_second"]) == pytest.approx(16 / (10 + float(slow["e2e_mean_ms"]) / 1e3), rel=0.1)
+
+
+def test_throughput_is_what_the_load_offers_and_a_short_run_says_that_it_is_short(run):
+    asked = (*LLAMA, "--rate", 20, "--prompt", 1000, "--output-length", 300, "--replications", 2)
+    for requests in (300, 3000):
+        row = rows(run(*asked, "--requests", requests, "--format", "csv")[1])[0]
+        assert float(row["tokens_per_second"]) == pytest.approx(6000)
+        assert float(row["usd_per_million_tokens"]) == pytest.approx(3.85 / (6000 * 3600) * 1e6)
+    _, out, _ = run(*asked, "--requests", 300)
+    assert "the batch is still filling, which makes latencies too short; 2,000 requests would tell" in out
+    assert "off by" not in out
+    _, out, _ = run(*asked, "--requests", 3000)
+    assert "still filling" not in out
 
 
 @pytest.mark.parametrize(
@@ -166,7 +304,8 @@ def test_users_who_wait_make_their_own_rate(run):
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "40"],
          '--tpot: expected a duration with its unit, such as "0.5 ms"; known units are s, ms, us, ns, found \'40\'.'),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--tpot", "p98=4ms"],
-         "--tpot: expected a time such as 40 ms for the p99, or p50=30 ms, found 'p98=4ms'."),
+         "--tpot: expected a time such as 40 ms for the p99, or one of mean, p50, p90, p95, p99 with its time, as in "
+         "p50=30 ms; found 'p98=4ms'."),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--price", "nan"],
          '--price: expected a price with its unit, such as "3.29 USD/h", found \'nan USD/h\'.'),
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--policy", "tabel"],
@@ -185,6 +324,26 @@ def test_users_who_wait_make_their_own_rate(run):
         ([*LLAMA, "--rate", "1", "--prompt", "9", "--output-length", "9", "--max-batch-tokens", "100"],
          "--max-batch-tokens: Every request in flight takes one: more than max_batch_size, 256, are needed if prompts "
          "are to be read."),
+        ([*ASKED, "--plain-step-ms", "5"],
+         "--plain-step-ms: a load has no batch and context of its own; say at which it was measured, as in 7.1@1,512."),
+        ([*LLAMA, "--trace", "."], "--trace: expected a file, found the folder '.'."),
+        ([*ASKED, "--think-time", "2s"], "--think-time: it says nothing without users."),
+        ([*ASKED, "--price", "a100=2"],
+         "--price: no option runs on 'a100-80-sxm', so that its price says nothing. "),
+        ([*ASKED, "--price", "h100=2", "--price", "h100-sxm5=3"],
+         "--price: two prices of h100-sxm5; leave one of them out."),
+        ([*ASKED, "--price", "1", "--price", "2"],
+         "--price: two prices of every accelerator, 1 and 2; name the accelerator, as in h100=2."),
+        ([*ASKED, "--price", "2.5 EUR/h"],
+         '--price: expected a price with its unit, such as "3.29 USD/h"; known units are USD/h, found \'2.5 EUR/h\'.'),
+        ([*ASKED, "--policy", "fixed:99"], "--policy: 'fixed:99' says nothing without a drafter."),
+        ([*ASKED, "--policy", "off", "--policy", "table"], "--policy: 'table' says nothing without a drafter."),
+        ([*ASKED, *DRAFT, "--policy", "fixed:4", "--max-gamma", "2"],
+         "--policy: fixed:4 is longer than the longest draft, max_gamma 2."),
+        ([*ASKED, "--draft", "llama-9", "--policy", "off"],
+         "--draft: no model, draft head or drafter is called 'llama-9'. "),
+        ([*ASKED, "--draft", "llama-3.2-1b:rate=8", "--policy", "off"],
+         "--draft: expected a number from 0 to 1, found 8.0."),
         (["--config", "coding-assistant", "--rate", "3"], "--rate: the file says what is asked; leave this out."),
         (["--config", "no-such-thing"],
          "--config: no question about capacity is called 'no-such-thing'. Known: coding-assistant."),
@@ -230,12 +389,18 @@ target: llama-3-8b
         ("hardware: h100", "hardwares: h100", "question.yaml, line 6, options.hardwares: unknown field. "
          "Nearest: hardware. "),
         ("rate=0.8", "rate=1.8", "question.yaml, line 6, options.draft[1].acceptance.rate: "),
-        ("load:", "prices: {h100: .nan}\nload:", "question.yaml, line 3, prices.h100-sxm5: expected a price with its "
+        ("load:", "prices: {h100: .nan}\nload:", "question.yaml, line 3, prices.h100: expected a price with its "
          "unit, such as \"3.29 USD/h\", found .nan."),
         ("load:", "engine: {prefill: both}\nload:", "question.yaml, line 3, engine.prefill: expected one of chunked, "
          "separate, found 'both'."),
         ("load:", "classes: {chat: {request_share: 0.5}}\nload:", "question.yaml, line 3, classes.chat.request_share: "
          "Shares of all classes sum to 1, found 0.5."),
+        ("load:", "simulation: {warm_up_share: 1}\nload:", "question.yaml, line 3, simulation.warm_up_share: expected "
+         "a number from 0 to 0.9, found 1."),
+        ("load:", "prices: {a100: 2 USD/h}\nload:", "question.yaml, line 3, prices.a100: no option runs on 'a100'"),
+        ("draft: [none", "policy: off, draft: [none, {model: llama-9}",
+         "question.yaml, line 6, options.draft[1]: no model, draft "
+         "head or drafter is called 'llama-9'. "),
         ("kind: capacity", "kind: sweep", "question.yaml, line 2, kind: expected kind capacity, found 'sweep'."),
     ],
 )  # fmt: skip

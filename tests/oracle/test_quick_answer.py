@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from serving_rig import chat, fixed_lengths, llama, per_token, poisson, profile, replica_of, run_of
+from serving_rig import ONE, chat, fixed_lengths, llama, per_token, poisson, profile, replica_of, run_of
 
 from specsim.serving.steady_state import steady_state
 from specsim.specs.acceptance import Independent
@@ -70,6 +70,27 @@ def test_separate_prefill_and_small_batches_are_met_as_well():
         run = run_of(replica, poisson(rate, 2500, LENGTHS["chat"], 3), 4)
         quick = steady_state(known, np.array([rate]))
         assert float(quick.time_per_output_token[0]) == pytest.approx(per_token(run).mean(), rel=0.10)
+
+
+@pytest.mark.parametrize("most", [1, 4, 8])
+def test_quantiles_where_requests_wait_for_a_place_in_the_batch(most):
+    """A full batch makes the wait: with a place for one it is that of M/D/1, 9 of 10 requests find it taken."""
+    replica = replica_of(llama(), (0,), engine=Engine(max_batch_size=most))
+    lengths = fixed_lengths(100, 150)
+    rate = 0.9 * profile(replica, lengths).saturation
+    quick = steady_state(profile(replica, lengths), np.array([rate]))
+    run = run_of(replica, poisson(rate, 8000, lengths, 3), 4)
+    arrival, counted = run.requests.arrival_seconds, slice(800, None)
+    for latency, values in (
+        ("time_to_first_token", (run.first_token_seconds - arrival)[counted]),
+        ("end_to_end", (run.finish_seconds - arrival)[counted]),
+    ):
+        for share in (0.9, 0.99):
+            found = quick.quantile(latency, share, ONE)
+            assert found == pytest.approx(float(np.quantile(values, share)), rel=0.25), (latency, share)
+    # Half of the requests are not faster than one that is alone.
+    assert quick.quantile("end_to_end", 0.5, ONE) > 1.0
+    assert float(quick.mean_batch_size[0]) <= most
 
 
 def test_saturation_is_where_the_queue_grows_without_end():

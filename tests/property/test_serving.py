@@ -110,16 +110,12 @@ def test_the_cache_is_never_fuller_than_it_is():
 
 def test_closed_loops_keep_their_users_busy():
     generator = np.random.default_rng(0)
-    requests = poisson(1.0, 400, fixed_lengths(10, 100)).at(closed_starts(_Closed, 8, 400, generator))
+    requests = poisson(1.0, 400, fixed_lengths(10, 100)).at(closed_starts(8, 400, generator))
     run = run_of(constant(0.01), requests, think_seconds=0.0)
     assert run.emitted_tokens.sum() == 400 * 100
     assert run.in_flight_seconds / run.end_seconds == pytest.approx(8, rel=0.03)
     # A next request of a user comes when the answer before it is there.
     assert not np.isnan(run.requests.arrival_seconds).any()
-
-
-class _Closed:
-    think_time_seconds = 0.0
 
 
 def test_stretches_last_inside_a_request():
