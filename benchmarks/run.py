@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 # Before anything imports numpy, and for every child.
 for _library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR"):
@@ -123,10 +124,8 @@ MIXTURE = "{model: gpt-oss-120b, precision: mxfp4, tensor_parallel: 8, expert_pa
 
 def point_of_a_sweep(size: Size) -> Iterator[Result]:
     """All columns of a sweep as arrays, per point, in elements of numpy.exp."""
-    # In a child, since the peak memory of later children would start from ours: numpy never comes in here.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        asked = ((DENSE, INDEPENDENT), (MIXTURE, INDEPENDENT), (DENSE, REGIMES))
-        dense, mixture, regimes = (pool.submit(seconds_of_a_point, size.sweeps, *one).result() for one in asked)
+    asked = ((DENSE, INDEPENDENT), (MIXTURE, INDEPENDENT), (DENSE, REGIMES))
+    dense, mixture, regimes = (in_a_child(seconds_of_a_point, size.sweeps, *one) for one in asked)
     yield Result("point of a sweep / element of numpy.exp", dense, 100)
     yield Result("the same of experts over 8 devices / of a dense model", mixture / dense, 2)
     yield Result("the same of two regimes / of independent drafts", regimes / dense, 3)
@@ -158,8 +157,7 @@ def seconds_of_a_point(repeats: int, target: str, acceptance: str) -> float:
 
 def simulated_position(size: Size) -> Iterator[Result]:
     """The time for one token position of a simulation, in elements of random numbers."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        figure = pool.submit(seconds_of_a_position, size.sweeps).result()
+    figure = in_a_child(seconds_of_a_position, size.sweeps)
     yield Result("position of a simulation / element of rng.random", figure, 30)
 
 
@@ -189,12 +187,11 @@ def seconds_of_a_position(repeats: int) -> float:
 
 def best_trees(size: Size) -> Iterator[Result]:
     """The time for the best tree of each of 10 batches x 10 contexts, in elements of numpy.exp."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        asked = (
-            "0.634,0.108,0.057,0.0225,0.0195,0.021,0.012,0.009",
-            "0.634,0.108,0.057,0.0225,0.0195,0.012,0.009,0.008",
-        )
-        rising, falling = (pool.submit(elements_of_a_search, size.sweeps, ranks).result() for ranks in asked)
+    asked = (
+        "0.634,0.108,0.057,0.0225,0.0195,0.021,0.012,0.009",
+        "0.634,0.108,0.057,0.0225,0.0195,0.012,0.009,0.008",
+    )
+    rising, falling = (in_a_child(elements_of_a_search, size.sweeps, ranks) for ranks in asked)
     yield Result("best trees of 100 points / element of numpy.exp", rising, 50_000_000)
     yield Result("the same where no rank rises", falling, 50_000_000)
 
@@ -218,11 +215,10 @@ def elements_of_a_search(repeats: int, ranks: str) -> float:
 
 def engine_step(size: Size) -> Iterator[Result]:
     """The time for one step of a simulated engine with a batch of 64, in elements of numpy.exp."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        for policy in ("fixed:4", "table"):
-            step, hour = pool.submit(seconds_of_an_engine_step, size.sweeps, policy).result()
-            yield Result(f"engine step of a batch of 64, {policy} / numpy.exp", step, 20_000)
-            yield Result(f"an hour of such a replica, {policy}: speed", hour, unit="times real time")
+    for policy in ("fixed:4", "table"):
+        step, hour = in_a_child(seconds_of_an_engine_step, size.sweeps, policy)
+        yield Result(f"engine step of a batch of 64, {policy} / numpy.exp", step, 20_000)
+        yield Result(f"an hour of such a replica, {policy}: speed", hour, unit="times real time")
 
 
 USERS, ANSWERED = 64, 1500
@@ -251,8 +247,7 @@ def seconds_of_an_engine_step(repeats: int, policy: str) -> tuple[float, float]:
 
 def rate_of_the_quick_answer(size: Size) -> Iterator[Result]:
     """The time of the quick answer for one rate of many, in elements of numpy.exp."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        figure = pool.submit(seconds_of_a_rate, size.sweeps).result()
+    figure = in_a_child(seconds_of_a_rate, size.sweeps)
     yield Result("rate of the quick answer / element of numpy.exp", figure, 100_000)
 
 
@@ -283,8 +278,7 @@ def seconds_of_a_rate(repeats: int) -> float:
 
 def engine_pass(size: Size) -> Iterator[Result]:
     """Passes of the reference engine over a model of 120 million weights, beside plain products with all of them."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        single, eight, products = pool.submit(seconds_of_passes, size.sweeps).result()
+    single, eight, products = in_a_child(seconds_of_passes, size.sweeps)
     yield Result("pass of the engine, 1 token / numpy.dot of all weights", single / products, 1.5)
     yield Result("the same of 8 tokens / of 1 token", eight / single, 2.6)
 
@@ -335,6 +329,15 @@ def streamed_sweep(size: Size) -> Iterator[Result]:
         raise BenchmarkError(f"no progress bar was drawn; the terminal shows {shown[-200:]!r}.")
     yield Result(f"{points} rows streamed to CSV: peak memory", peak_bytes / 2**30, 2, "GiB")
     yield Result(f"{points} rows streamed to CSV: speed", rows / seconds, unit="rows/s")
+
+
+def in_a_child(measure: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns in a process of its own.
+
+    The peak memory of later children would start from ours: numpy never comes in here.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure, *arguments).result()
 
 
 def elements_of_exp(repeats: int, work: Callable[[], None]) -> tuple[float, float]:

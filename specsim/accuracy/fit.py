@@ -112,9 +112,14 @@ class Case:
         return self.row.tau is not None and self.row.speedup is not None and self.set_up.shape is not None
 
     @property
+    def step_seconds(self) -> float | None:
+        """The same, None where the reading of other requests' prompts is in it [s]."""
+        return None if interferes(self.row) else self.measured_plain_seconds
+
+    @property
     def tells(self) -> bool:
         """Whether a constant follows from it."""
-        return self.has_round or (self.measured_plain_seconds is not None and not interferes(self.row))
+        return self.has_round or self.step_seconds is not None
 
     def speedup(self, constants: Constants) -> float:
         """Plain / speculative time per output token, with the measured tokens per round."""
@@ -220,7 +225,7 @@ def misfits(cases: Iterable[Case], constants: Constants) -> Array:
     """|predicted / measured - 1| of all measured steps and speedups under constants, of which all must be there."""
     found = []
     for case in cases:
-        if (seconds := case.measured_plain_seconds) is not None and not interferes(case.row):
+        if (seconds := case.step_seconds) is not None:
             found.append(case.plain_seconds(constants) / seconds - 1)
         if case.has_round and case.row.speedup is not None:
             found.append(case.speedup(constants) / case.row.speedup - 1)
@@ -241,9 +246,9 @@ def fit_steps(cases: Sequence[Case]) -> Constants:
     """
     steps, seen = [], set()
     for case in cases:
-        seconds = case.measured_plain_seconds
+        seconds = case.step_seconds
         key = (case.plain_words, seconds)
-        if seconds is not None and key not in seen and not interferes(case.row):
+        if seconds is not None and key not in seen:
             seen.add(key)
             steps.append(case)
     fitted = ["layer_overhead_seconds"]
@@ -254,7 +259,7 @@ def fit_steps(cases: Sequence[Case]) -> Constants:
     fitted += ["token_overhead_seconds"] if spread else []
     found: Constants = {}
     if steps:
-        measured = np.array([case.measured_plain_seconds or 0.0 for case in steps])
+        measured = np.array([case.step_seconds or 0.0 for case in steps])
         terms = np.array([case.plain for case in steps])
         columns = terms[:, [1 + OF_STEPS.index(name) for name in fitted]]
         weights = _weights(steps, [case.plain_words for case in steps])

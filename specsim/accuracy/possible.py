@@ -4,11 +4,11 @@ device holds."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from specsim.accuracy.comparison import measured_plain_seconds, reads_prompts
+from specsim.accuracy.fit import OF_STEPS, with_constants
 from specsim.accuracy.set_up import SetUp
 from specsim.cost.memory import sequence_bytes
 from specsim.planning.question import MOST_TIMES
@@ -57,9 +57,5 @@ def _contradictions(row: Measurement, set_up: SetUp) -> Iterator[str]:
 
 def _kernels_alone(set_up: SetUp) -> float:
     """A plain step under a runtime without any fixed cost [s]."""
-    free = dict.fromkeys(
-        ("layer_overhead_seconds", "step_overhead_seconds", "token_overhead_seconds", "quantization_overhead_seconds"),
-        0.0,
-    )
-    runtime = replace(set_up.machine.runtime, **free)  # type: ignore[arg-type]
-    return replace(set_up, machine=replace(set_up.machine, runtime=runtime)).plain_seconds()
+    free = dict.fromkeys((*OF_STEPS, "step_overhead_seconds"), 0.0)
+    return with_constants(set_up, **free).plain_seconds()

@@ -141,7 +141,7 @@ def simulate(
     (3.3616, True)
     """
     return simulated(
-        simulation_question(
+        ask_simulation(
             acceptance=acceptance,
             gamma=gamma,
             rounds=rounds,
@@ -152,11 +152,6 @@ def simulate(
             draft_cost_ratio=draft_cost_ratio,
         )
     )
-
-
-def simulation_question(**options: Any) -> SimulationQuestion:
-    """The question of ``simulate``, checked."""
-    return ask_simulation(**options)
 
 
 def simulated(question: SimulationQuestion, progress: Progress = None) -> Table:
@@ -244,7 +239,7 @@ def fit(
     4.34
     """
     return fitted_acceptance(
-        fit_question(
+        ask_fit(
             logs=logs,
             before=before,
             after=after,
@@ -255,11 +250,6 @@ def fit(
             seed=seed,
         )
     )
-
-
-def fit_question(**options: Any) -> FitQuestion:
-    """The question of ``fit``, with what the files recorded."""
-    return ask_fit(**options)
 
 
 def fitted_acceptance(question: FitQuestion) -> FittedAcceptance:

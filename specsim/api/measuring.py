@@ -7,7 +7,6 @@ from typing import Any
 
 from specsim.catalog.language_models import language_model
 from specsim.catalog.measuring import MeasureQuestion, ask_measure
-from specsim.catalog.timing import TimingQuestion, ask_timing
 from specsim.engine import measuring, timing
 from specsim.engine.measuring import Progress
 from specsim.report.measured import Measured
@@ -72,7 +71,7 @@ def measure(
     >>> float(table["tokens_per_round"][0]), int(table["same_output"][0])
     (4.0, 1)
     """
-    question = measure_question(
+    question = ask_measure(
         draft=draft,
         model=model,
         gamma=gamma,
@@ -92,11 +91,6 @@ def measure(
     return measured(question, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal).table
 
 
-def measure_question(**options: Any) -> MeasureQuestion:
-    """The question of ``measure``, checked, with its model."""
-    return ask_measure(**options)
-
-
 def measured(
     question: MeasureQuestion,
     progress: Progress = None,
@@ -112,31 +106,6 @@ def measured(
         InputError: If a file cannot be written, or belongs to another measurement.
     """
     return measuring.run(question, progress, record=record, pairs=pairs, pairs_top=pairs_top, journal_file=journal)
-
-
-def measured_tokens(question: MeasureQuestion) -> int:
-    """Most tokens that a question of ``measure`` decodes."""
-    return measuring.most_tokens(question)
-
-
-def measure_document(question: MeasureQuestion) -> dict[str, Any]:
-    """A question of ``measure`` as a document, for the provenance beside its rows."""
-    return measuring.document(question)
-
-
-def timing_question(**options: Any) -> TimingQuestion:
-    """The question of ``measure --timing``, checked, with its model."""
-    return ask_timing(**options)
-
-
-def timed(question: TimingQuestion, progress: Progress = None) -> Table:
-    """Medians of the engine's own passes; ``progress`` is told of every pass."""
-    return timing.timing_table(question, progress)
-
-
-def timed_passes(question: TimingQuestion) -> int:
-    """How many passes a question of ``measure --timing`` times."""
-    return timing.timing_runs(question)
 
 
 def calibrate_this_machine(
@@ -156,8 +125,3 @@ def calibrate_this_machine(
         InputError: If there is no such model.
     """
     return timing.this_machine(language_model(str(model or "smollm2")), name or "this-machine", progress=progress)
-
-
-def machine_steps() -> int:
-    """Passes and texts that ``calibrate_this_machine`` tells of."""
-    return timing.machine_steps()

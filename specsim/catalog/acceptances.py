@@ -13,6 +13,9 @@ from specsim.errors import Fault, InputError, Place
 from specsim.specs.drafter import DRAFTS
 from specsim.specs.fields import Tagged
 
+NO_SINGLE_DRAFTS = "tokens per round of a tree do not say how drafts are accepted one by one; expected ranks or a rate."
+"""Of an acceptance of kind tree_length, where drafts are looked at one by one."""
+
 
 def acceptance_of(draft: LocatedDict, target: Any, path: str, folder: Path | None, remarks: list[str]) -> Any:
     """The document of the acceptance of one draft; what is no shorthand stays as it is written.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from specsim.catalog import library
-from specsim.catalog.acceptances import acceptance_alone
+from specsim.catalog.acceptances import NO_SINGLE_DRAFTS, acceptance_alone
 from specsim.catalog.dump import document_of
 from specsim.catalog.located import LocatedDict, LocatedList, place_of
 from specsim.catalog.resolve import resolve
@@ -383,8 +383,7 @@ def _check_modelled(scenario: Scenario, written: LocatedDict) -> None:
         message = "the schedule pearl is not modelled under a load; optimal-gamma has it."
         raise InputError(Fault(message, *place_of(written, ("options", "draft"))))
     if isinstance(typical_of(draft.acceptance), TreeLength):
-        message = "tokens per round of a tree do not say how drafts are accepted one by one; expected ranks or a rate."
-        raise InputError(Fault(message, *place_of(written, ("options", "draft"))))
+        raise InputError(Fault(NO_SINGLE_DRAFTS, *place_of(written, ("options", "draft"))))
 
 
 def without_simulation(question: CapacityQuestion) -> CapacityQuestion:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from specsim.acceptance.policies import LONGEST
-from specsim.catalog.acceptances import acceptance_alone
+from specsim.catalog.acceptances import NO_SINGLE_DRAFTS, acceptance_alone
 from specsim.catalog.dump import document_of
 from specsim.catalog.given import Given
 from specsim.catalog.located import LocatedDict
@@ -159,8 +159,7 @@ def stationary(written: Any, remarks: list[str]) -> Stationary:
         )
         raise InputError(Fault(message, place))
     if isinstance(found, TreeLength):
-        message = "tokens per round of a tree do not say how drafts are accepted one by one; expected ranks or a rate."
-        raise InputError(Fault(message, place))
+        raise InputError(Fault(NO_SINGLE_DRAFTS, place))
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from specsim.cli.measure import progress, refuse
+from specsim.cli.measure import refuse
 from specsim.cli.numerics import prepare_numpy
 from specsim.cli.options import output_options
 from specsim.errors import Fault, InputError, Place
@@ -103,11 +103,12 @@ def _this_machine(
     prepare_numpy(threads)
     from specsim.api import measuring
     from specsim.cli import render
+    from specsim.engine.timing import machine_steps
 
     form = render.chosen_format(output_format, output)
     if cards is not None and not Path(cards).is_dir():
         raise InputError(Fault(f"expected a folder that exists, found {cards!r}.", Place(parameter="cards")))
-    with progress(measuring.machine_steps(), quiet) as told:
+    with render.progress(machine_steps(), "measure", quiet) as told:
         found = measuring.calibrate_this_machine(model, name, told)
     written = []
     if cards is not None:

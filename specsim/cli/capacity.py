@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from specsim.cli.options import ACCEPTANCE_HELP, output_options
+from specsim.cli.options import SERVED, output_options
 
 if TYPE_CHECKING:
     from specsim.serving.capacity import Job, Mapped
@@ -25,12 +24,7 @@ _DEMAND = (
         multiple=True,
         help="Draft model, draft head or drafter; repeat it to choose among several.",
     ),
-    click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
-    click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
-    click.option("--node", metavar="CARD", help="How the accelerators are wired; needed for more than 8 of them."),
-    click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
-    click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
-    click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
+    *SERVED,
     click.option("--tensor-parallel", metavar="LIST", help="Devices that split each layer, to choose among: 1,2,4."),
     click.option("--plain-step-ms", metavar="MS[@B,S]", help="Measured: one plain target step; anchors the runtime."),
     click.option(
@@ -155,19 +149,13 @@ _SHOWN = (
 @contextmanager
 def _side_by_side(workers: int, quiet: bool) -> Iterator[Mapped]:
     """A way to run replications: here or in several processes, with what was done on stderr."""
-
-    def shown(results: Iterable[Sample], number: int) -> Iterator[Sample]:
-        if quiet or not sys.stderr.isatty():
-            yield from results
-            return
-        with click.progressbar(results, length=number, label="simulate", file=sys.stderr) as bar:
-            yield from bar
+    from specsim.cli import render
 
     if workers == 1:
 
         def one_by_one(run: Callable[[Job], Sample], jobs: Iterable[Job]) -> Iterator[Sample]:
             listed = list(jobs)
-            return shown(map(run, listed), len(listed))
+            return render.counted(map(run, listed), len(listed), "simulate", quiet)
 
         yield one_by_one
         return
@@ -177,7 +165,7 @@ def _side_by_side(workers: int, quiet: bool) -> Iterator[Mapped]:
 
         def pooled(run: Callable[[Job], Sample], jobs: Iterable[Job]) -> Iterator[Sample]:
             listed = list(jobs)
-            return shown(pool.map(run, listed), len(listed))
+            return render.counted(pool.map(run, listed), len(listed), "simulate", quiet)
 
         try:
             yield pooled

@@ -62,6 +62,7 @@ def command(
       specsim fit survival=0.75,0.60,0.50,0.41
     """
     from specsim.api import acceptances
+    from specsim.catalog.fitting import ask_fit
     from specsim.cli import render
 
     form = output_format
@@ -69,7 +70,7 @@ def command(
         form = "yaml"
     if form is None:
         form = render.chosen_format(None, output)
-    question = acceptances.fit_question(
+    question = ask_fit(
         logs=logs,
         before=before,
         after=after,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -103,7 +101,11 @@ def command(
     """
     prepare_numpy(threads)
     from specsim.api import measuring
+    from specsim.catalog.measuring import ask_measure
+    from specsim.catalog.timing import ask_timing
     from specsim.cli import render
+    from specsim.engine.measuring import document, most_tokens
+    from specsim.engine.timing import timing_runs, timing_table
 
     form = render.chosen_format(output_format, output)
     of_texts: dict[str, object] = {
@@ -116,9 +118,9 @@ def command(
     refuse(of_texts | of_files if timing else of_passes, "passes are timed" if timing else "no passes are timed")
     if timing:
         asked = {"model": model, "seed": seed, **of_passes}
-        timing_question = measuring.timing_question(**asked)
-        with progress(measuring.timed_passes(timing_question), quiet) as told:
-            table = measuring.timed(timing_question, told)
+        timing_question = ask_timing(**asked)
+        with render.progress(timing_runs(timing_question), "measure", quiet) as told:
+            table = timing_table(timing_question, told)
         if form == "csv":
             render.deliver_with(table.to_csv(), output, asked, timing_question.seed)
         elif form == "json":
@@ -127,11 +129,11 @@ def command(
             text = render.table_text(table, list(table.columns), screen=output is None)
             render.deliver([f"{timing_question.model.title}\n", text, render.closing(table)], output)
         return
-    question = measuring.measure_question(model=model, seed=seed, **of_texts)
-    with progress(measuring.measured_tokens(question), quiet) as told:
+    question = ask_measure(model=model, seed=seed, **of_texts)
+    with render.progress(most_tokens(question), "measure", quiet) as told:
         found = measuring.measured(question, told, record=record, pairs=pairs, pairs_top=pairs_top, journal=journal)
     if form == "csv":
-        render.deliver_with(found.table.to_csv(), output, measuring.measure_document(question), question.seed)
+        render.deliver_with(found.table.to_csv(), output, document(question), question.seed)
     elif form == "json":
         render.deliver([found.table.to_json()], output)
     else:
@@ -151,16 +153,6 @@ def refuse(options: Mapping[str, object], why: str) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise InputError([Fault(f"it says nothing where {why}.", Place(parameter=name)) for name in given])
-
-
-@contextmanager
-def progress(tokens: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr, in a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=tokens, label="measure", file=sys.stderr) as shown:
-        yield shown.update
 
 
 _SHOWN = (

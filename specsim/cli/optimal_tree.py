@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -65,20 +62,10 @@ def command(
     render.check_apart(output=output, picture=picture)
     asked = trees.tree_question(batch_size, context_length, max_nodes, max_depth, max_branches, **question(given))
     render.remarks(asked.resolution.remarks, quiet)
-    with _progress(asked.points, quiet) as told:
+    with render.progress(asked.points, "optimal-tree", quiet) as told:
         table = trees.tree_rows(asked, every_size=every_size, progress=told)
     if picture is not None:
         from specsim.report.drawing import draw_trees
 
         draw_trees(table, picture)
     render.rows(table, form, output, asked.resolution)
-
-
-@contextmanager
-def _progress(points: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on a terminal's stderr over the points of the grid."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=points, label="optimal-tree", file=sys.stderr) as shown:
-        yield shown.update

@@ -24,6 +24,16 @@ ACCEPTANCE_ALONE_HELP = (
     "length=2.5@3, or a YAML file, where stretches of easy and hard text can be described."
 )
 
+SERVED = (
+    click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
+    click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
+    click.option("--node", metavar="CARD", help="How accelerators are wired; needed for more than 8 of them."),
+    click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
+    click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
+    click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
+)
+"""What is served by which software, in which formats: asked of one machine and of a load."""
+
 _QUESTION = (
     click.option("--hardware", metavar="CARD", help="Accelerator: catalogue name, alias or YAML file."),
     click.option("--target", metavar="CARD", help="Target model: catalogue name, alias or YAML file."),
@@ -33,12 +43,7 @@ _QUESTION = (
         multiple=True,
         help="Draft model, draft head or drafter: catalogue name, alias or YAML file; repeat it to compare several.",
     ),
-    click.option("--acceptance", metavar="FORM", help=ACCEPTANCE_HELP),
-    click.option("--runtime", metavar="CARD", help="Serving software; default typical."),
-    click.option("--node", metavar="CARD", help="How accelerators are wired; needed for more than 8 of them."),
-    click.option("--precision", metavar="NAME", help="Number format of the target's weights; default bf16."),
-    click.option("--kv-precision", metavar="NAME", help="Number format of the target's cache; default bf16."),
-    click.option("--draft-precision", metavar="NAME", help="Number format of the draft's weights; default bf16."),
+    *SERVED,
     click.option("--draft-kv-precision", metavar="NAME", help="Number format of the draft's cache; default bf16."),
     click.option("--tensor-parallel", metavar="N", help="Devices that split each layer of the target; default 1."),
     click.option("--pipeline-parallel", metavar="N", help="Stages of the target's layers; default 1."),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -15,6 +16,8 @@ from specsim import __version__
 from specsim.catalog.resolve import Resolution, resolved_document
 from specsim.errors import Fault, InputError, Place, shown
 from specsim.report.table import Cell, Table, closing_lines
+
+_Part = TypeVar("_Part")
 
 _SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "table"}
 
@@ -264,3 +267,22 @@ def levels_of(tree: str) -> str:
 def closing(table: Table) -> str:
     """The lines that every table ends with."""
     return "\n".join(closing_lines(table)) + "\n"
+
+
+@contextmanager
+def progress(steps: int, label: str, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A bar on a terminal's stderr that is told how many steps were done; None where there is none."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=steps, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def counted(parts: Iterable[_Part], number: int, label: str, quiet: bool) -> Iterator[_Part]:
+    """The same parts, with a bar on a terminal's stderr that moves as they are taken."""
+    if quiet or not sys.stderr.isatty():
+        yield from parts
+        return
+    with click.progressbar(parts, length=number, label=label, file=sys.stderr) as bar:
+        yield from bar

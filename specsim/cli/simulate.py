@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -61,10 +58,11 @@ def command(
       specsim simulate --acceptance rate=0.8 --policy all --draft-cost-ratio 0.1
     """
     from specsim.api import acceptances
+    from specsim.catalog.simulation import ask_simulation
     from specsim.cli import render
 
     form = render.chosen_format(output_format, output)
-    question = acceptances.simulation_question(
+    question = ask_simulation(
         acceptance=acceptance,
         gamma=gamma,
         rounds=rounds,
@@ -76,7 +74,7 @@ def command(
     )
     render.remarks(question.remarks, quiet)
     runs = len(question.policies or question.gamma)
-    with _progress(runs * question.rounds, quiet) as told:
+    with render.progress(runs * question.rounds, "simulate", quiet) as told:
         table = acceptances.simulated(question, told)
     if form == "csv":
         render.deliver_with(table.to_csv(), output, acceptances.simulation_document(question), question.seed)
@@ -86,15 +84,6 @@ def command(
         text = render.table_text(*_for_the_eye(table), screen=output is None)
         title = f"acceptance {next(iter(table.cells('acceptance')))}\n"
         render.deliver([title, text, render.closing(table)], output)
-
-
-@contextmanager
-def _progress(rounds: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=rounds, label="simulate", file=sys.stderr) as shown:
-        yield shown.update
 
 
 _MOST_OUTCOMES = 9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -44,7 +43,7 @@ def command(config: str, workers: int, output_format: str | None, output: str | 
     render.remarks(resolution.remarks, quiet)
     if form == "csv":
         blocks = list(planning.sweep_blocks(resolution))
-        parts = _with_progress(_csv_parts(blocks, workers), len(blocks), quiet)
+        parts = render.counted(_csv_parts(blocks, workers), len(blocks), "sweep", quiet)
         render.deliver(parts, output, resolution)
     else:
         table = planning.all_rows(resolution) if form == "json" else planning.best_rows(resolution)
@@ -89,11 +88,3 @@ def _csv_text(wanted: tuple[Block, bool]) -> str:
 
     block, header = wanted
     return block_table(block).to_csv(header=header)
-
-
-def _with_progress(parts: Iterator[str], number: int, quiet: bool) -> Iterator[str]:
-    if quiet or not sys.stderr.isatty():
-        yield from parts
-        return
-    with click.progressbar(parts, length=number, label="sweep", file=sys.stderr) as shown:
-        yield from shown
